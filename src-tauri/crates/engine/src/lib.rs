@@ -1,0 +1,1 @@
+//! Puts the rooms together: opens a home and answers `/v1`.

@@ -1,0 +1,14 @@
+//! Who may ask for what: callers, capabilities, grants, the access table's types and the context that travels with a
+//! call. This crate does no I/O and keeps no state; every other crate may depend on it and it depends on none of them.
+
+mod access;
+mod caller;
+mod context;
+mod grant;
+mod id;
+
+pub use access::{Access, Callers, Condition, MANAGEMENT_HEADS, is_management_head};
+pub use caller::{Caller, CallerKind};
+pub use context::{CallContext, ContextError, MAX_DEPTH, TraceId};
+pub use grant::{Capability, CodeHash, Grant, GrantState, UnknownCapability};
+pub use id::{AccountId, AppId, IdError, PluginId, random_hex};
