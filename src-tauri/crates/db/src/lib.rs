@@ -1,1 +1,230 @@
+//! SQLite: schema, migrations and typed queries. The only crate that speaks SQL.
+//!
+//! Two connections write to one file in WAL mode. The *careful* one syncs every commit to disk and carries what a power
+//! cut must not lose (accounts, sessions, grants, connections); the *quick* one syncs at checkpoints and carries what
+//! only has to survive the process (plugin stores, page storage, activity). Both survive `kill -9` alike.
 
+mod accounts;
+mod activity;
+mod assets;
+mod connections;
+mod grants;
+mod settings;
+mod store;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+pub use accounts::{AccountRow, SessionRow};
+pub use activity::{ActivityEntry, ActivityFilter, NewActivity};
+pub use assets::AssetRow;
+pub use connections::ConnectionRow;
+pub use store::{PAGE_QUOTA, STORE_QUOTA};
+
+/// Schema version this program writes. A file with a higher one is refused.
+pub const VERSION: i64 = 1;
+
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+
+#[derive(Debug, thiserror::Error)]
+pub enum DbError {
+    #[error(
+        "the database {0} was written by a newer Chrysalis (format {1}, this program knows up to {VERSION}): \
+         start the newer program, or use another --home"
+    )]
+    Newer(PathBuf, i64),
+    #[error("the database {0} cannot be opened: {1}. Check that the folder exists and may be written")]
+    Open(PathBuf, rusqlite::Error),
+    #[error("the damaged database {0} could not be set aside: {1}. Move it away by hand and start again")]
+    SetAside(PathBuf, std::io::Error),
+    #[error("database: {0}")]
+    Sql(#[from] rusqlite::Error),
+    #[error(
+        "the store is full: {used} of {quota} bytes are used and this write needs {needed} more. Delete something first"
+    )]
+    Quota { used: u64, quota: u64, needed: u64 },
+    #[error("a stored value is not valid JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("the name \"{0}\" is taken")]
+    NameTaken(String),
+}
+
+pub type Result<T> = std::result::Result<T, DbError>;
+
+/// An open database. Every method blocks for a disk access at most; writes on the careful connection wait for a sync, so
+/// asynchronous callers run those on a blocking thread.
+pub struct Db {
+    careful: Mutex<Connection>,
+    quick: Mutex<Connection>,
+}
+
+/// What opening found.
+#[derive(Debug)]
+pub struct Opened {
+    pub db: Db,
+    /// Where a damaged database was moved, if there was one. The new one is empty.
+    pub set_aside: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Db")
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+pub fn now_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as i64)
+}
+
+fn damaged(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
+fn connect(path: &Path, synchronous: &str) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "secure_delete", true)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Files up to this size are checked whole at every start; reading 64 MiB takes well under the start's budget.
+const CHECK_WHOLE: u64 = 64 << 20;
+
+fn open_checked(path: &Path) -> std::result::Result<Connection, DbError> {
+    let opened = (|| {
+        let connection = connect(path, "FULL")?;
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if std::fs::metadata(path).is_ok_and(|m| m.len() <= CHECK_WHOLE) {
+            let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+            if verdict != "ok" {
+                let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+                return Err(rusqlite::Error::SqliteFailure(code, Some(verdict)));
+            }
+        }
+        Ok((connection, version))
+    })();
+    let (mut connection, version) = opened.map_err(|error| DbError::Open(path.into(), error))?;
+    if version > VERSION {
+        return Err(DbError::Newer(path.into(), version));
+    }
+    for (step, sql) in MIGRATIONS.iter().enumerate().skip(version as usize) {
+        let work = connection.transaction().map_err(|e| DbError::Open(path.into(), e))?;
+        work.execute_batch(sql).map_err(|e| DbError::Open(path.into(), e))?;
+        work.pragma_update(None, "user_version", step as i64 + 1)
+            .map_err(|e| DbError::Open(path.into(), e))?;
+        work.commit().map_err(|e| DbError::Open(path.into(), e))?;
+    }
+    Ok(connection)
+}
+
+fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("chrysalis.db");
+    let target = path.with_file_name(format!("{name}.damaged-{}", now_ms()));
+    std::fs::rename(path, &target)?;
+    for suffix in ["-wal", "-shm"] {
+        let side = path.with_file_name(format!("{name}{suffix}"));
+        if side.exists() {
+            std::fs::rename(
+                &side,
+                target.with_file_name(format!(
+                    "{}{suffix}",
+                    target.file_name().and_then(|n| n.to_str()).unwrap_or_default()
+                )),
+            )?;
+        }
+    }
+    Ok(target)
+}
+
+impl Db {
+    /// Opens or creates the database at `path` and brings its schema up to date.
+    ///
+    /// A damaged file is never repaired or overwritten: it is renamed beside the new one and its new name returned.
+    pub fn open(path: &Path) -> Result<Opened> {
+        let mut moved = None;
+        let careful = match open_checked(path) {
+            Err(DbError::Open(at, error)) if damaged(&error) => {
+                tracing::error!(error = %error, "the database is damaged and is set aside");
+                moved = Some(set_aside(path).map_err(|e| DbError::SetAside(at, e))?);
+                open_checked(path)?
+            }
+            other => other?,
+        };
+        let quick = connect(path, "NORMAL").map_err(|e| DbError::Open(path.into(), e))?;
+        Ok(Opened {
+            db: Db {
+                careful: Mutex::new(careful),
+                quick: Mutex::new(quick),
+            },
+            set_aside: moved,
+        })
+    }
+
+    /// Folds the write-ahead log into the database file; called at a clean end.
+    pub fn checkpoint(&self) {
+        let _ = self.quick.lock().pragma_update(None, "wal_checkpoint", "TRUNCATE");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_set_aside_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chrysalis.db");
+        std::fs::write(&path, b"this is no database, but somebody may want it back").unwrap();
+        let opened = Db::open(&path).unwrap();
+        let aside = opened.set_aside.expect("named");
+        assert_eq!(
+            std::fs::read(aside).unwrap(),
+            b"this is no database, but somebody may want it back"
+        );
+        drop(opened.db);
+        assert!(Db::open(&path).unwrap().set_aside.is_none());
+    }
+
+    #[test]
+    fn damage_inside_the_file_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chrysalis.db");
+        Db::open(&path).unwrap().db.checkpoint();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle..].fill(0xa5);
+        std::fs::write(&path, &bytes).unwrap();
+        let _ = std::fs::remove_file(folder.path().join("chrysalis.db-wal"));
+        let opened = Db::open(&path).unwrap();
+        assert_eq!(std::fs::read(opened.set_aside.expect("named")).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chrysalis.db");
+        drop(Db::open(&path).unwrap());
+        connect(&path, "FULL")
+            .unwrap()
+            .pragma_update(None, "user_version", VERSION + 1)
+            .unwrap();
+        let error = Db::open(&path).unwrap_err();
+        assert!(matches!(error, DbError::Newer(..)), "{error}");
+        assert!(path.exists());
+    }
+}

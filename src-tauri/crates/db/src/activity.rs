@@ -1,0 +1,156 @@
+use policy::AccountId;
+use rusqlite::{params, types::Value as Sql};
+use serde::Serialize;
+
+use crate::{Db, Result, now_ms};
+
+/// What is known before the thing happens.
+#[derive(Debug, Clone, Default)]
+pub struct NewActivity {
+    pub account: Option<AccountId>,
+    /// `connection`, `refusal`, `model` or `error`.
+    pub kind: &'static str,
+    pub caller: String,
+    pub chain: String,
+    pub trace: String,
+    pub app: Option<String>,
+    /// A URL without query and user info, or a route.
+    pub target: String,
+    pub outcome: String,
+    pub detail: Option<String>,
+}
+
+/// One line of the activity log.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityEntry {
+    pub id: i64,
+    /// Milliseconds since the Unix epoch.
+    pub at: i64,
+    pub kind: String,
+    pub caller: String,
+    pub chain: String,
+    pub trace: String,
+    pub app: Option<String>,
+    pub target: String,
+    pub outcome: String,
+    pub status: Option<i64>,
+    pub bytes_sent: i64,
+    pub bytes_received: i64,
+    pub ms: Option<i64>,
+    pub detail: Option<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct ActivityFilter {
+    pub before: Option<i64>,
+    pub app: Option<String>,
+    pub kind: Option<String>,
+    /// At most this many, newest first.
+    pub limit: usize,
+}
+
+/// Rows kept; older ones are dropped as new ones come, so that a flood of refusals cannot fill the disk.
+const KEEP: i64 = 100_000;
+
+impl Db {
+    /// Writes a line and returns its id.
+    pub fn add_activity(&self, new: &NewActivity) -> Result<i64> {
+        let connection = self.quick.lock();
+        connection
+            .prepare_cached(
+                "INSERT INTO activity (at, account, kind, caller, chain, trace, app, target, outcome, detail)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute(params![
+                now_ms(),
+                new.account.as_ref().map(AccountId::as_str),
+                new.kind,
+                new.caller,
+                new.chain,
+                new.trace,
+                new.app,
+                new.target,
+                new.outcome,
+                new.detail
+            ])?;
+        let id = connection.last_insert_rowid();
+        if id % 1000 == 0 {
+            connection.execute("DELETE FROM activity WHERE id <= ?1", [id - KEEP])?;
+        }
+        Ok(id)
+    }
+
+    /// Completes a line with how it ended.
+    pub fn finish_activity(
+        &self,
+        id: i64,
+        outcome: &str,
+        status: Option<i64>,
+        sent: u64,
+        received: u64,
+        ms: u64,
+        detail: Option<&str>,
+    ) -> Result<()> {
+        self.quick
+            .lock()
+            .prepare_cached(
+                "UPDATE activity SET outcome = ?2, status = ?3, bytes_sent = ?4, bytes_received = ?5, ms = ?6,
+                   detail = coalesce(?7, detail) WHERE id = ?1",
+            )?
+            .execute(params![
+                id,
+                outcome,
+                status,
+                sent as i64,
+                received as i64,
+                ms as i64,
+                detail
+            ])?;
+        Ok(())
+    }
+
+    /// Lines of one account (and those of nobody), newest first.
+    pub fn activity(&self, account: &AccountId, filter: &ActivityFilter) -> Result<Vec<ActivityEntry>> {
+        let mut sql = String::from(
+            "SELECT id, at, kind, caller, chain, trace, app, target, outcome, status, bytes_sent, bytes_received, ms, detail
+             FROM activity WHERE (account = ?1 OR account IS NULL)",
+        );
+        let mut values = vec![Sql::from(account.as_str().to_owned())];
+        let mut narrow = |clause: &str, value: Sql| {
+            values.push(value);
+            sql.push_str(&format!(" AND {clause} ?{}", values.len()));
+        };
+        if let Some(before) = filter.before {
+            narrow("id <", before.into());
+        }
+        if let Some(app) = &filter.app {
+            narrow("app =", app.clone().into());
+        }
+        if let Some(kind) = &filter.kind {
+            narrow("kind =", kind.clone().into());
+        }
+        sql.push_str(&format!(" ORDER BY id DESC LIMIT {}", filter.limit.min(1000)));
+        let connection = self.quick.lock();
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(rusqlite::params_from_iter(values), |row| {
+            Ok(ActivityEntry {
+                id: row.get(0)?,
+                at: row.get(1)?,
+                kind: row.get(2)?,
+                caller: row.get(3)?,
+                chain: row.get(4)?,
+                trace: row.get(5)?,
+                app: row.get(6)?,
+                target: row.get(7)?,
+                outcome: row.get(8)?,
+                status: row.get(9)?,
+                bytes_sent: row.get(10)?,
+                bytes_received: row.get(11)?,
+                ms: row.get(12)?,
+                detail: row.get(13)?,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
