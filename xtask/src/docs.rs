@@ -1,0 +1,77 @@
+//! `cargo xtask docs`: the tables in SECURITY.md that are printed from data. `--write` writes them, without it a
+//! difference is an error.
+
+use std::fs;
+
+use crate::place::Place;
+use crate::step::{self, cargo};
+
+const FILE: &str = "SECURITY.md";
+const BEGIN: &str = "<!-- access table: written by `cargo xtask docs --write` -->";
+const END: &str = "<!-- end of access table -->";
+
+pub fn docs(place: &Place, args: &[String]) -> Result<(), String> {
+    let write = match args {
+        [] => false,
+        [only] if only == "--write" => true,
+        _ => return Err("`cargo xtask docs` takes nothing but --write".into()),
+    };
+    let path = place.root.join(FILE);
+    let text = fs::read_to_string(&path).map_err(|e| format!("{FILE} cannot be read: {e}"))?;
+    println!("\n==> docs: the access table in {FILE}");
+    let table = step::output(cargo(
+        &place.root,
+        &[
+            "run",
+            "--quiet",
+            "--locked",
+            "--package",
+            "engine",
+            "--example",
+            "access-table",
+        ],
+    ))
+    .map_err(|e| {
+        format!(
+            "the access table could not be printed; it comes from src-tauri/crates/engine/examples/access-table.rs\n{e}"
+        )
+    })?;
+    let wanted = replace(&text, &table)?;
+    if wanted == text {
+        println!("{FILE} is as the data says");
+    } else if write {
+        fs::write(&path, wanted).map_err(|e| format!("{FILE} cannot be written: {e}"))?;
+        println!("{FILE}: written");
+    } else {
+        return Err(format!(
+            "the access table in {FILE} is not what the routes say; run `cargo xtask docs --write` and look at the difference"
+        ));
+    }
+    Ok(())
+}
+
+/// The text with what stands between the markers replaced by `table`.
+fn replace(text: &str, table: &str) -> Result<String, String> {
+    let missing = || format!("{FILE} must hold the two lines\n{BEGIN}\n{END}");
+    let begin = text.find(BEGIN).ok_or_else(missing)? + BEGIN.len();
+    let end = begin + text[begin..].find(END).ok_or_else(missing)?;
+    if !table.lines().any(|line| line.starts_with('|')) {
+        return Err(format!("what was printed for {FILE} is no Markdown table"));
+    }
+    Ok(format!("{}\n\n{}\n\n{}", &text[..begin], table.trim(), &text[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaces_between_the_markers_and_settles() {
+        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        let once = replace(&text, "| x |\n").expect("markers are there");
+        assert_eq!(once, format!("a\n{BEGIN}\n\n| x |\n\n{END}\nb\n"));
+        assert_eq!(replace(&once, "| x |").expect("markers are there"), once);
+        assert!(replace("no markers", "| x |").is_err());
+        assert!(replace(&text, "an error message").is_err());
+    }
+}
