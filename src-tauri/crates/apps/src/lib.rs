@@ -1,1 +1,7 @@
+//! Apps on disk: manifests, what is installed, what a page may load, and what `host.*` does for plugins.
 
+pub mod code;
+pub mod manifest;
+pub mod pages;
+pub mod stage;
+pub mod workspace;

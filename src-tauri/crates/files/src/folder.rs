@@ -164,6 +164,16 @@ impl Folder {
         }
     }
 
+    /// When what stands at `path` was last changed, a link not followed; for a folder, when an entry came or went.
+    pub fn modified(&self, path: &str) -> Result<SystemTime, FileError> {
+        let (parent, name) = self.parent(path)?;
+        let about = parent.dir.symlink_metadata(name).map_err(|e| FileError::io(path, e))?;
+        about
+            .modified()
+            .map(|t| t.into_std())
+            .map_err(|e| FileError::io(path, e))
+    }
+
     /// Everything directly in this folder, sorted by name; more than [`MAX_ENTRIES`] is an error.
     pub fn list(&self) -> Result<Vec<Entry>, FileError> {
         self.list_at(".", MAX_ENTRIES)

@@ -120,15 +120,25 @@ fn check_name(name: &str) -> Result<(), NameError> {
 /// without spaces at its end, in any case, and ISO 8859-1 superscript digits count as digits.
 /// <https://learn.microsoft.com/windows/win32/fileio/naming-a-file>
 fn is_device(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or(name).trim_end_matches(' ').to_ascii_lowercase();
-    if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul" | "conin$" | "conout$" | "clock$") {
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or(name)
+        .trim_end_matches(' ')
+        .to_ascii_lowercase();
+    if matches!(
+        stem.as_str(),
+        "con" | "prn" | "aux" | "nul" | "conin$" | "conout$" | "clock$"
+    ) {
         return true;
     }
     let Some(port) = stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt")) else {
         return false;
     };
     let mut rest = port.chars();
-    let digit = rest.next().is_some_and(|c| c.is_ascii_digit() || matches!(c, '¹' | '²' | '³'));
+    let digit = rest
+        .next()
+        .is_some_and(|c| c.is_ascii_digit() || matches!(c, '¹' | '²' | '³'));
     digit && rest.next().is_none()
 }
 

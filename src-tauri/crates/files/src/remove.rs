@@ -15,7 +15,10 @@ impl Folder {
         let (parent, name) = self.parent(path)?;
         let about = parent.dir.symlink_metadata(name).map_err(|e| FileError::io(path, e))?;
         if Kind::of(about.file_type()) != Kind::Folder {
-            return parent.dir.remove_file_or_symlink(name).map_err(|e| FileError::io(path, e));
+            return parent
+                .dir
+                .remove_file_or_symlink(name)
+                .map_err(|e| FileError::io(path, e));
         }
         let top = parent.descend(name, &[name])?;
         let mut moved = 0u64;

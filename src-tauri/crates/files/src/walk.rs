@@ -47,7 +47,11 @@ impl Folder {
                 if limits.skip.contains(&entry.name.as_str()) {
                     continue;
                 }
-                let path = if at.is_empty() { entry.name.clone() } else { format!("{at}/{}", entry.name) };
+                let path = if at.is_empty() {
+                    entry.name.clone()
+                } else {
+                    format!("{at}/{}", entry.name)
+                };
                 check_path(&path).map_err(|e| FileError::name(&path, e))?;
                 match entry.kind {
                     Kind::Folder => waiting.push(path),

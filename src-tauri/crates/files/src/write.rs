@@ -12,13 +12,17 @@ impl Folder {
     /// whole file or none, also after a crash.
     pub fn write_new(&self, path: &str, bytes: &[u8]) -> Result<(), FileError> {
         let (parent, name) = self.parent(path)?;
-        parent.write(name, path, bytes, |temporary| rename_new(&parent.dir, temporary, &parent.dir, name))
+        parent.write(name, path, bytes, |temporary| {
+            rename_new(&parent.dir, temporary, &parent.dir, name)
+        })
     }
 
     /// As [`Folder::write_new`], taking the place of a file or link that is there.
     pub fn replace(&self, path: &str, bytes: &[u8]) -> Result<(), FileError> {
         let (parent, name) = self.parent(path)?;
-        parent.write(name, path, bytes, |temporary| parent.dir.rename(temporary, &parent.dir, name))
+        parent.write(name, path, bytes, |temporary| {
+            parent.dir.rename(temporary, &parent.dir, name)
+        })
     }
 
     fn write(

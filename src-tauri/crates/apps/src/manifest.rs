@@ -1,0 +1,549 @@
+use std::collections::BTreeMap;
+
+use policy::{AppId, Capability, PluginId};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Longest manifest, in bytes. Manifests of real apps stay under a few kilobytes.
+pub const MAX_MANIFEST: u64 = 256 * 1024;
+/// Longest name, version or author, in characters.
+const MAX_WORD: usize = 200;
+/// Longest description or reason, in characters.
+const MAX_TEXT: usize = 4000;
+/// Shortest time between two ticks of a plugin, in milliseconds (contract section 3.1).
+const MIN_INTERVAL: u64 = 5000;
+
+/// Why a manifest was refused. The text names the field, or the line and column, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    #[error("manifest.json is not text: save it as UTF-8")]
+    Encoding,
+    #[error("manifest.json is not valid JSON at line {line}, column {column}: {what}")]
+    Json { line: usize, column: usize, what: String },
+    #[error("manifest.json must be one JSON object, {{…}}")]
+    Shape,
+    #[error("manifest.json: \"{field}\" {problem}")]
+    Field { field: String, problem: String },
+}
+
+/// What an app is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AppKind {
+    /// Has a page of its own. The older word `vite` reads as this.
+    Web,
+    /// Plugins without a page.
+    App,
+    /// A look for another app.
+    Skin,
+}
+
+/// Where the files say they came from. A claim of the workspace: nothing is allowed because of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    Local,
+    Imported,
+}
+
+/// Where an app or plugin was taken from, for updates. Each text as written, lengths checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git: Option<String>,
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_hash: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+/// `apps/<id>/manifest.json` (contract section 2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppManifest {
+    pub name: String,
+    pub version: String,
+    pub kind: AppKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    pub origin: Origin,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// Version range, not yet read as one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+}
+
+/// `plugins/<id>/manifest.json` (contract section 3.1), with `persistent`, `routes` and `reasons` beside it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginManifest {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    pub origin: Origin,
+    /// Each once, in the order written.
+    pub permissions: Vec<Capability>,
+    /// Why each is needed, in the author's words: shown to the person as a quotation.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reasons: BTreeMap<Capability, String>,
+    /// As written; read by the code that runs hooks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Value>,
+    /// Milliseconds between ticks, at least 5000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_ms: Option<u64>,
+    pub priority: f64,
+    /// Exact hosts or `*.suffix`, as written. None listed: no network, whatever the permissions say.
+    pub network_hosts: Vec<String>,
+    /// Beginnings of the route paths this plugin answers, without a leading slash; empty: it is asked for all.
+    pub routes: Vec<String>,
+    /// Keeps its context between calls.
+    pub persistent: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+}
+
+/// An app as listings show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppInfo {
+    pub id: AppId,
+    pub manifest: AppManifest,
+    /// Every folder in `plugins/` that holds a plugin, sorted, also those that cannot be loaded.
+    pub plugin_ids: Vec<PluginId>,
+    /// Whether a `data/` folder is there.
+    pub has_data: bool,
+}
+
+impl AppManifest {
+    /// Reads the bytes of an app's manifest. Unknown fields are left alone; a known one of a wrong form is an error.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+        let fields = Fields::parse(bytes)?;
+        let kind = match fields.required("kind", MAX_WORD)?.as_str() {
+            "web" | "vite" => AppKind::Web,
+            "app" => AppKind::App,
+            "skin" => AppKind::Skin,
+            other => {
+                let problem = format!("is \"{}\": use \"web\", \"app\" or \"skin\"", short(other));
+                return Err(problem_at("kind", problem));
+            }
+        };
+        let source = fields.source()?;
+        if let Some(git) = source.as_ref().and_then(|s| s.git.as_deref())
+            && !is_git_address(git)
+        {
+            let problem = "must look like https://host/path or git@host:path";
+            return Err(problem_at("source.git", problem));
+        }
+        let repository = fields.optional("repository", 2048)?;
+        if repository.as_deref().is_some_and(|r| !r.starts_with("https://")) {
+            return Err(problem_at("repository", "must start with https://"));
+        }
+        Ok(Self {
+            name: fields.required("name", MAX_WORD)?,
+            version: fields.required("version", MAX_WORD)?,
+            kind,
+            description: fields.optional("description", MAX_TEXT)?,
+            author: fields.optional("author", MAX_WORD)?.map(|a| a.trim().to_owned()),
+            origin: fields.origin()?,
+            source,
+            repository,
+            engine: fields.optional("engine", 64)?,
+        })
+    }
+}
+
+impl PluginManifest {
+    /// Reads the bytes of a plugin's manifest. Unknown fields are left alone; a known one of a wrong form, and a
+    /// permission that does not exist, is an error.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+        let fields = Fields::parse(bytes)?;
+        let mut permissions = Vec::new();
+        let Some(listed) = fields.list("permissions", 64)? else {
+            let problem = "is missing: list what the plugin needs, or [] for nothing";
+            return Err(problem_at("permissions", problem));
+        };
+        for word in listed {
+            let capability = Capability::parse(&word).map_err(|e| problem_at("permissions", e))?;
+            if !permissions.contains(&capability) {
+                permissions.push(capability);
+            }
+        }
+        Ok(Self {
+            name: fields.required("name", MAX_WORD)?,
+            version: fields.optional("version", MAX_WORD)?,
+            description: fields.optional("description", MAX_TEXT)?,
+            origin: fields.origin()?,
+            permissions,
+            reasons: fields.reasons()?,
+            hooks: fields.get("hooks").cloned(),
+            interval_ms: fields.interval()?,
+            priority: fields.number("priority")?,
+            network_hosts: fields.hosts()?,
+            routes: fields.routes()?,
+            persistent: fields.flag("persistent")?,
+            source: fields.source()?,
+        })
+    }
+}
+
+fn problem_at(field: &str, problem: impl ToString) -> ManifestError {
+    ManifestError::Field {
+        field: field.to_owned(),
+        problem: problem.to_string(),
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(60).collect()
+}
+
+/// Strips the byte order marks that Windows editors write, and reads the UTF-16 some of them save.
+fn decode(bytes: &[u8]) -> Result<String, ManifestError> {
+    let wide = |from: fn([u8; 2]) -> u16| {
+        let (pairs, odd) = bytes[2..].as_chunks::<2>();
+        if !odd.is_empty() {
+            return Err(ManifestError::Encoding);
+        }
+        let units: Vec<u16> = pairs.iter().map(|pair| from(*pair)).collect();
+        String::from_utf16(&units).map_err(|_| ManifestError::Encoding)
+    };
+    match bytes {
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8(rest.to_vec()).map_err(|_| ManifestError::Encoding),
+        [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
+        _ => String::from_utf8(bytes.to_vec()).map_err(|_| ManifestError::Encoding),
+    }
+}
+
+/// The top object of a manifest, read field by field so that each error can name its own.
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+        let text = decode(bytes)?;
+        let value: Value = serde_json::from_str(&text).map_err(|e| {
+            let what = e.to_string();
+            // serde_json ends its text with the position, which is told already.
+            let what = what.split(" at line ").next().unwrap_or(&what).to_owned();
+            ManifestError::Json {
+                line: e.line(),
+                column: e.column(),
+                what,
+            }
+        })?;
+        match value {
+            Value::Object(fields) => Ok(Self(fields)),
+            _ => Err(ManifestError::Shape),
+        }
+    }
+
+    /// A field that is there; `null` counts as absent.
+    fn get(&self, field: &str) -> Option<&Value> {
+        self.0.get(field).filter(|v| !v.is_null())
+    }
+
+    fn optional(&self, field: &str, limit: usize) -> Result<Option<String>, ManifestError> {
+        self.get(field).map(|value| text(value, field, limit)).transpose()
+    }
+
+    fn required(&self, field: &str, limit: usize) -> Result<String, ManifestError> {
+        match self.optional(field, limit)? {
+            Some(text) if !text.trim().is_empty() => Ok(text),
+            Some(_) => Err(problem_at(field, "is empty: write something")),
+            None => Err(problem_at(field, "is missing: it must be a text")),
+        }
+    }
+
+    fn list(&self, field: &str, limit: usize) -> Result<Option<Vec<String>>, ManifestError> {
+        let Some(value) = self.get(field) else { return Ok(None) };
+        let Value::Array(items) = value else {
+            return Err(problem_at(field, "must be a list of texts, [\"…\"]"));
+        };
+        if items.len() > limit {
+            return Err(problem_at(field, format!("has more than {limit} entries")));
+        }
+        let texts = items.iter().enumerate();
+        texts
+            .map(|(i, item)| text(item, &format!("{field}[{i}]"), 300))
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
+    fn flag(&self, field: &str) -> Result<bool, ManifestError> {
+        match self.get(field) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(problem_at(field, "must be true or false")),
+        }
+    }
+
+    fn number(&self, field: &str) -> Result<f64, ManifestError> {
+        match self.get(field) {
+            None => Ok(0.0),
+            Some(value) => value.as_f64().ok_or_else(|| problem_at(field, "must be a number")),
+        }
+    }
+
+    fn origin(&self) -> Result<Origin, ManifestError> {
+        // Anything but `imported` means local (contract section 2), so no value of it is an error.
+        let imported = self.get("origin").and_then(Value::as_str) == Some("imported");
+        Ok(if imported { Origin::Imported } else { Origin::Local })
+    }
+
+    fn source(&self) -> Result<Option<Source>, ManifestError> {
+        let Some(value) = self.get("source") else {
+            return Ok(None);
+        };
+        let Value::Object(inner) = value else {
+            return Err(problem_at("source", "must be an object, {…}"));
+        };
+        let part = |name: &str| {
+            let value = inner.get(name).filter(|v| !v.is_null());
+            value.map(|v| text(v, &format!("source.{name}"), 2048)).transpose()
+        };
+        Ok(Some(Source {
+            git: part("git")?,
+            reference: part("ref")?,
+            head: part("head")?,
+            content_hash: part("contentHash")?,
+            file: part("file")?,
+        }))
+    }
+
+    fn interval(&self) -> Result<Option<u64>, ManifestError> {
+        let Some(schedule) = self.get("schedule") else {
+            return Ok(None);
+        };
+        let field = "schedule.intervalMs";
+        let interval = schedule.get("intervalMs").and_then(Value::as_f64);
+        let interval = interval.ok_or_else(|| problem_at(field, "must be a number of milliseconds"))?;
+        // A float beyond the range of u64 saturates, which is as good as never.
+        Ok(Some((interval as u64).max(MIN_INTERVAL)))
+    }
+
+    fn reasons(&self) -> Result<BTreeMap<Capability, String>, ManifestError> {
+        let Some(value) = self.get("reasons") else {
+            return Ok(BTreeMap::new());
+        };
+        let Value::Object(inner) = value else {
+            return Err(problem_at("reasons", "must be an object from permission to text"));
+        };
+        let each = inner.iter().map(|(word, reason)| {
+            let capability = Capability::parse(word).map_err(|e| problem_at("reasons", e))?;
+            Ok((capability, text(reason, &format!("reasons.{word}"), MAX_TEXT)?))
+        });
+        each.collect()
+    }
+
+    fn hosts(&self) -> Result<Vec<String>, ManifestError> {
+        let hosts = self.list("networkHosts", 64)?.unwrap_or_default();
+        match hosts
+            .iter()
+            .find(|host| host.trim().is_empty() || *host == "*" || *host == "*.")
+        {
+            Some(_) => Err(problem_at(
+                "networkHosts",
+                "must name each host: \"api.example.com\" or \"*.example.com\"",
+            )),
+            None => Ok(hosts),
+        }
+    }
+
+    fn routes(&self) -> Result<Vec<String>, ManifestError> {
+        let routes = self.list("routes", 256)?.unwrap_or_default();
+        Ok(routes
+            .into_iter()
+            .map(|route| route.trim_start_matches('/').to_owned())
+            .collect())
+    }
+}
+
+/// A text of at most `limit` characters. Control characters other than line breaks and tabs are refused: manifests are
+/// also printed in terminals, which obey them.
+fn text(value: &Value, field: &str, limit: usize) -> Result<String, ManifestError> {
+    let Value::String(text) = value else {
+        return Err(problem_at(field, "must be a text in quotation marks"));
+    };
+    if text.chars().count() > limit {
+        return Err(problem_at(field, format!("is longer than {limit} characters")));
+    }
+    if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        return Err(problem_at(field, "contains a control character"));
+    }
+    Ok(text.clone())
+}
+
+/// `http(s)://host/path` or `git@host:path` (contract section 2). Both parts non-empty, no white space.
+fn is_git_address(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let parts = match rest {
+        Some(rest) => rest.split_once('/'),
+        None => text.strip_prefix("git@").and_then(|rest| rest.split_once(':')),
+    };
+    let whole = |part: &str| !part.is_empty() && !part.starts_with('-');
+    parts.is_some_and(|(host, path)| whole(host) && whole(path)) && !text.contains(char::is_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const APP: &str = r#"{"name":"Chat","version":"1.0.0","kind":"web"}"#;
+
+    fn check_app(json: &str, want: &str) {
+        let got = AppManifest::parse(json.as_bytes()).map_or_else(|e| e.to_string(), |_| "ok".into());
+        assert!(got.contains(want), "{json}\n  gave: {got}\n  want: {want}");
+    }
+
+    fn check_plugin(json: &str, want: &str) {
+        let got = PluginManifest::parse(json.as_bytes()).map_or_else(|e| e.to_string(), |_| "ok".into());
+        assert!(got.contains(want), "{json}\n  gave: {got}\n  want: {want}");
+    }
+
+    #[test]
+    fn app_manifests() {
+        for (json, want) in [
+            (APP, "ok"),
+            (r#"{"name":"x","version":"1","kind":"vite","extra":{"a":[1]}}"#, "ok"),
+            (r#"{"name":"x","version":"1","kind":"skin","description":null}"#, "ok"),
+            (
+                r#"{"name":"x","version":"1","kind":"app","source":{"git":"git@host:me/x.git"}}"#,
+                "ok",
+            ),
+            ("", "line 1, column 0"),
+            ("{\n  \"name\": \"x\",\n  oops\n}", "line 3, column 3"),
+            ("[1]", "one JSON object"),
+            ("\"text\"", "one JSON object"),
+            (r#"{"version":"1","kind":"web"}"#, "\"name\" is missing"),
+            (r#"{"name":"  ","version":"1","kind":"web"}"#, "\"name\" is empty"),
+            (r#"{"name":7,"version":"1","kind":"web"}"#, "\"name\" must be a text"),
+            (r#"{"name":"x","version":1,"kind":"web"}"#, "\"version\" must be a text"),
+            (r#"{"name":"x","version":"1"}"#, "\"kind\" is missing"),
+            (r#"{"name":"x","version":"1","kind":"Web"}"#, "\"kind\" is \"Web\": use"),
+            (
+                r#"{"name":"a\u001b[2Jb","version":"1","kind":"web"}"#,
+                "\"name\" contains a control character",
+            ),
+            (
+                r#"{"name":"x","version":"1","kind":"web","repository":"http://x"}"#,
+                "\"repository\" must start with",
+            ),
+            (
+                r#"{"name":"x","version":"1","kind":"web","source":{"git":"file:///etc"}}"#,
+                "\"source.git\" must look",
+            ),
+            (
+                r#"{"name":"x","version":"1","kind":"web","source":{"git":"https://-x/y"}}"#,
+                "\"source.git\" must look",
+            ),
+            (
+                r#"{"name":"x","version":"1","kind":"web","source":[]}"#,
+                "\"source\" must be an object",
+            ),
+        ] {
+            check_app(json, want);
+        }
+        let long = "x".repeat(65);
+        check_app(
+            &format!(r#"{{"name":"x","version":"1","kind":"web","engine":"{long}"}}"#),
+            "\"engine\" is longer",
+        );
+        let deep = "[".repeat(100_000);
+        check_app(&format!(r#"{{"name":{deep}"#), "not valid JSON");
+    }
+
+    // get-convex/convex-backend#138, elyukai/optolith-client#370, BaseIntelligence/bounty-challenge#46780.
+    #[test]
+    fn regress_26_byte_order_marks() {
+        let wide = |bom: [u8; 2], to: fn(u16) -> [u8; 2]| {
+            let mut bytes = bom.to_vec();
+            bytes.extend(APP.encode_utf16().flat_map(to));
+            bytes
+        };
+        let marked = [b"\xef\xbb\xbf".as_slice(), APP.as_bytes()].concat();
+        for bytes in [
+            marked,
+            wide([0xff, 0xfe], u16::to_le_bytes),
+            wide([0xfe, 0xff], u16::to_be_bytes),
+        ] {
+            assert_eq!(AppManifest::parse(&bytes).unwrap().name, "Chat");
+        }
+        for bad in [
+            b"\xff\xfea".as_slice(),
+            b"\xff\xfe\x00\xd8",
+            b"\xef\xbb\xbf\xff",
+            b"{\"name\":\"\xff\"}",
+        ] {
+            assert_eq!(AppManifest::parse(bad), Err(ManifestError::Encoding), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn plugin_manifests() {
+        for (json, want) in [
+            (r#"{"name":"p","permissions":[]}"#, "ok"),
+            (r#"{"name":"p"}"#, "\"permissions\" is missing"),
+            (r#"{"name":"p","permissions":"llm"}"#, "\"permissions\" must be a list"),
+            (r#"{"name":"p","permissions":[1]}"#, "\"permissions[0]\" must be a text"),
+            (
+                r#"{"name":"p","permissions":["shell"]}"#,
+                "unknown permission \"shell\"",
+            ),
+            (
+                r#"{"name":"p","permissions":["llm"],"reasons":{"llm":"to answer"}}"#,
+                "ok",
+            ),
+            (
+                r#"{"name":"p","permissions":[],"reasons":{"root":"x"}}"#,
+                "unknown permission \"root\"",
+            ),
+            (
+                r#"{"name":"p","permissions":[],"persistent":1}"#,
+                "\"persistent\" must be true or false",
+            ),
+            (
+                r#"{"name":"p","permissions":[],"priority":"high"}"#,
+                "\"priority\" must be a number",
+            ),
+            (
+                r#"{"name":"p","permissions":[],"schedule":{}}"#,
+                "\"schedule.intervalMs\" must be",
+            ),
+            (
+                r#"{"name":"p","permissions":[],"networkHosts":["*"]}"#,
+                "\"networkHosts\" must name each host",
+            ),
+            (r#"{"permissions":[]}"#, "\"name\" is missing"),
+        ] {
+            check_plugin(json, want);
+        }
+    }
+
+    #[test]
+    fn plugin_fields_are_kept() {
+        let json = r#"{"name":"p","permissions":["register:routes","llm","routes"],"schedule":{"intervalMs":1},
+            "priority":-2,"networkHosts":["*.example.com"],"routes":["/chat/","x"],"persistent":true,
+            "reasons":{"llm":"to answer you"}}"#;
+        let manifest = PluginManifest::parse(json.as_bytes()).unwrap();
+        assert_eq!(manifest.permissions, [Capability::Routes, Capability::Llm]);
+        assert_eq!(manifest.interval_ms, Some(5000));
+        assert_eq!(manifest.priority, -2.0);
+        assert_eq!(manifest.network_hosts, ["*.example.com"]);
+        assert_eq!(manifest.routes, ["chat/", "x"]);
+        assert!(manifest.persistent);
+        assert_eq!(manifest.reasons[&Capability::Llm], "to answer you");
+    }
+}
