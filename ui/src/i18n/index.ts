@@ -1,0 +1,51 @@
+import { en } from "./en";
+
+// One catalogue per language. English is the model: another language is an object of the same type, so that a
+// missing text does not compile.
+
+export type Catalogue = typeof en;
+
+const catalogues: Record<string, Catalogue> = { en };
+
+function pick(wanted: readonly string[]): [string, Catalogue] {
+  for (const tag of wanted) {
+    const language = tag.toLowerCase().split("-")[0] ?? "";
+    const catalogue = Object.hasOwn(catalogues, language) ? catalogues[language] : undefined;
+    if (catalogue) return [language, catalogue];
+  }
+  return ["en", en];
+}
+
+const wanted = typeof navigator === "undefined" ? [] : (navigator.languages ?? []);
+
+/** The texts of the person's language, and its tag for the page's `lang`. */
+export const [language, t] = pick(wanted);
+
+const locale = wanted[0];
+const whole = new Intl.NumberFormat(locale);
+const moment = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
+
+export const formatNumber = (n: number): string => whole.format(n);
+/** A time in milliseconds since 1970, with its date. Empty for a number that is not a date. */
+export const formatMoment = (ms: number): string => (Math.abs(ms) <= 8.64e15 ? moment.format(ms) : "");
+export const formatClock = (ms: number): string => (Math.abs(ms) <= 8.64e15 ? clock.format(ms) : "");
+
+const byteUnits = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
+
+/** A size in bytes, in decimal units as file managers show it. */
+export function formatBytes(bytes: number): string {
+  let value = Math.max(0, bytes);
+  let unit = 0;
+  while (value >= 1000 && unit < byteUnits.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  const unitName = byteUnits[unit] ?? "byte";
+  return new Intl.NumberFormat(locale, {
+    style: "unit",
+    unit: unitName,
+    unitDisplay: unit === 0 ? "long" : "short",
+    maximumFractionDigits: value < 10 && unit > 0 ? 1 : 0,
+  }).format(value);
+}

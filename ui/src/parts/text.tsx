@@ -1,0 +1,26 @@
+import { t } from "../i18n";
+
+/** Characters that would hide, reorder or break what stands around a foreign text. */
+const UNSEEN =
+  /[\p{Cc}\p{Zl}\p{Zp}\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff0-\uffff]/gu;
+
+/** A foreign text on one line: nothing in it can hide or turn around what stands beside it. */
+export function oneLine(text: string, longest = 300): string {
+  const seen = text.replace(/\s+/gu, " ").replace(UNSEEN, "\ufffd").trim();
+  return seen.length > longest ? `${seen.slice(0, longest)}…` : seen;
+}
+
+/** A name or other text that an app, a manifest or a server chose, as text with its own writing direction. */
+export function Foreign({ text, longest }: { text: string; longest?: number }) {
+  return <bdi>{oneLine(text, longest) || t.common.unnamed}</bdi>;
+}
+
+/** The same, over several lines. */
+export function ForeignBlock({ text, className }: { text: string; className?: string }) {
+  const lines = text.slice(0, 8000).split(/\r\n|\r|\n/);
+  return (
+    <span className={className} dir="auto">
+      {lines.map((line) => oneLine(line, 4000)).join("\n")}
+    </span>
+  );
+}

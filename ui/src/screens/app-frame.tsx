@@ -1,0 +1,237 @@
+import { useEffect, useRef, useState } from "react";
+import { FrameError, leavesPreconnectsOpen, openFrame } from "../frames";
+import type { DownloadAsk, LinkAsk } from "../frames/host";
+import { formatBytes, t } from "../i18n";
+import { Dialog } from "../parts/dialog";
+import { ErrorNote } from "../parts/error";
+import { Foreign, oneLine } from "../parts/text";
+import { noteOpened } from "../recent";
+import { go } from "../route";
+import { useLoaded } from "../state";
+
+const NOTED = "chrysalis.browser-noted";
+/** A dialog's answer counts only this long after it appeared: a page may time it to meet a click meant for itself. */
+const ARM_MS = 600;
+/** Downloads that may be refused in a row before the page is not asked about any more. */
+const MOST_REFUSED = 3;
+
+function noted(): boolean {
+  try {
+    return localStorage.getItem(NOTED) === "1";
+  } catch {
+    return false;
+  }
+}
+
+/** An app's page in the browser, with the questions that its page cannot click. */
+export function AppFrame({ id }: { id: string }) {
+  const mount = useRef<HTMLDivElement>(null);
+  const launch = useLoaded((a) => a.launch(), ["apps_changed"]);
+  const [error, setError] = useState<unknown>(null);
+  const [flooded, setFlooded] = useState(false);
+  const [turn, setTurn] = useState(0);
+  const [download, setDownload] = useState<DownloadAsk | null>(null);
+  const [link, setLink] = useState<LinkAsk | null>(null);
+  const [muted, setMuted] = useState(false);
+  const [showNote, setShowNote] = useState(() => !noted() && leavesPreconnectsOpen());
+  const name = oneLine(launch.value?.apps.find((app) => app.id === id)?.name ?? id, 60);
+  const title = useRef(name);
+  title.current = name;
+  const refused = useRef(0);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `turn` opens it again
+  useEffect(() => {
+    const place = mount.current;
+    if (!place) return;
+    let gone = false;
+    let close = () => {};
+    refused.current = 0;
+    setError(null);
+    setFlooded(false);
+    setMuted(false);
+    noteOpened(id);
+    openFrame({
+      app: id,
+      title: t.frame.title(title.current),
+      mount: place,
+      onDownload: (ask) => {
+        if (refused.current >= MOST_REFUSED) {
+          setMuted(true);
+          ask.refuse();
+        } else setDownload(ask);
+      },
+      onLink: setLink,
+      onReady: () => place.querySelector("iframe")?.focus(),
+      onStop: () => {
+        setDownload(null);
+        setLink(null);
+        setFlooded(true);
+      },
+    }).then(
+      (frame) => {
+        close = () => void frame.close();
+        if (gone) close();
+      },
+      (failed: unknown) => {
+        if (!gone) setError(failed);
+      },
+    );
+    return () => {
+      gone = true;
+      close();
+      setDownload(null);
+      setLink(null);
+    };
+  }, [id, turn]);
+
+  const again = () => setTurn((n) => n + 1);
+  const dismiss = () => {
+    setShowNote(false);
+    try {
+      localStorage.setItem(NOTED, "1");
+    } catch {
+      // It is shown again, then.
+    }
+  };
+  return (
+    <main id="content" className="frame-view">
+      <div className="frame-bar">
+        <button type="button" className="small" onClick={() => go({ screen: "home" })}>
+          ← {t.common.back}
+        </button>
+        <h1>
+          <bdi>{name}</bdi>
+        </h1>
+      </div>
+      {showNote ? (
+        <div className="note warn row wrap">
+          <p className="grow">{t.frame.browserNote}</p>
+          <button type="button" className="small" onClick={dismiss}>
+            {t.frame.gotIt}
+          </button>
+        </div>
+      ) : null}
+      {muted ? (
+        <p className="note warn" role="status">
+          {t.download.mute}
+        </p>
+      ) : null}
+      {error ? (
+        <ErrorNote
+          error={error}
+          {...(error instanceof FrameError && error.message ? {} : { what: t.frame.failed })}
+          retry={again}
+        />
+      ) : null}
+      {flooded ? (
+        <div className="note bad" role="alert">
+          <p className="strong">{t.frame.flood}</p>
+          <p>{t.frame.floodKept}</p>
+          <button type="button" className="small" onClick={again}>
+            {t.frame.reload}
+          </button>
+        </div>
+      ) : null}
+      <div ref={mount} className="frame-mount" />
+      {download ? (
+        <SaveDialog
+          ask={download}
+          app={name}
+          onAnswer={(saved) => {
+            refused.current = saved ? 0 : refused.current + 1;
+            setDownload(null);
+          }}
+        />
+      ) : null}
+      {link && !download ? <LinkDialog ask={link} app={name} onAnswer={() => setLink(null)} /> : null}
+    </main>
+  );
+}
+
+/** True a moment after the dialog appeared. */
+function useArmed(): boolean {
+  const [armed, setArmed] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setArmed(true), ARM_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return armed;
+}
+
+function SaveDialog({ ask, app, onAnswer }: { ask: DownloadAsk; app: string; onAnswer(saved: boolean): void }) {
+  const armed = useArmed();
+  const refuse = () => {
+    ask.refuse();
+    onAnswer(false);
+  };
+  const save = (event: React.MouseEvent) => {
+    if (!armed || !event.nativeEvent.isTrusted) return;
+    const address = URL.createObjectURL(ask.blob);
+    const anchor = document.createElement("a");
+    anchor.href = address;
+    anchor.download = ask.name;
+    anchor.click();
+    // The browser reads the blob after the click; it needs the address for a while.
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    ask.accept();
+    onAnswer(true);
+  };
+  return (
+    <Dialog
+      title={t.download.title}
+      onClose={refuse}
+      actions={
+        <>
+          <button type="button" onClick={refuse}>
+            {t.download.refuse}
+          </button>
+          <button type="button" className="primary" disabled={!armed} onClick={save}>
+            {t.download.save}
+          </button>
+        </>
+      }
+    >
+      <p>
+        <bdi>{t.download.body(app)}</bdi>
+      </p>
+      <p className="strong mono">
+        <Foreign text={ask.name} />
+      </p>
+      <p className="quiet">{formatBytes(ask.bytes)}</p>
+    </Dialog>
+  );
+}
+
+function LinkDialog({ ask, app, onAnswer }: { ask: LinkAsk; app: string; onAnswer(): void }) {
+  const armed = useArmed();
+  const close = () => {
+    ask.done();
+    onAnswer();
+  };
+  const open = (event: React.MouseEvent) => {
+    if (!armed || !event.nativeEvent.isTrusted) return;
+    window.open(ask.url.href, "_blank", "noopener,noreferrer");
+    close();
+  };
+  return (
+    <Dialog
+      title={t.link.title(ask.url.host)}
+      onClose={close}
+      actions={
+        <>
+          <button type="button" onClick={close}>
+            {t.link.refuse}
+          </button>
+          <button type="button" className="primary" disabled={!armed} onClick={open}>
+            {t.link.open}
+          </button>
+        </>
+      }
+    >
+      <p>
+        <bdi>{t.link.body(app)}</bdi>
+      </p>
+      <p className="mono pre">{oneLine(ask.url.href, 2048)}</p>
+    </Dialog>
+  );
+}

@@ -1,0 +1,254 @@
+import { useEffect, useRef, useState } from "react";
+import type { Connections, Launch, LocalServer, Me, Models } from "../api";
+import { t } from "../i18n";
+import { ConnectionForm } from "../parts/connection-form";
+import { ErrorNote } from "../parts/error";
+import { Field, Pick } from "../parts/field";
+import { ModelOptions } from "../parts/models";
+import { Review } from "../parts/review";
+import { Foreign, oneLine } from "../parts/text";
+import { Tile } from "../parts/tile";
+import { useAct, useEngine, useLoaded } from "../state";
+
+type Step = "name" | "model" | "app";
+const STEPS: Step[] = ["name", "model", "app"];
+
+interface Props {
+  me: Me;
+  /** Ends the first start; with the app that was just added, when it should open. */
+  onDone(open: string | null): Promise<void>;
+}
+
+/** The first start: three steps, each of which can be skipped. */
+export function Start({ me, onDone }: Props) {
+  // Who has just chosen a name with a password is not asked again.
+  const [step, setStep] = useState<Step>(me.hasPassword ? "model" : "name");
+  const heading = useRef<HTMLHeadingElement>(null);
+  const act = useAct();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: focus follows the step
+  useEffect(() => heading.current?.focus(), [step]);
+  const at = STEPS.indexOf(step);
+  const finish = (open: string | null) => void act.run(() => onDone(open));
+  const title = { name: t.start.nameTitle, model: t.start.modelTitle, app: t.start.appTitle }[step];
+  return (
+    <main className="narrow start" id="content">
+      <p className="welcome">{t.start.title}</p>
+      <ol className="steps" aria-label={t.start.stepOf(at + 1, STEPS.length)}>
+        {STEPS.map((s, index) => (
+          <li key={s} className={index < at ? "done" : undefined} aria-current={s === step ? "step" : undefined}>
+            {t.start.steps[s]}
+          </li>
+        ))}
+      </ol>
+      <h1 ref={heading} tabIndex={-1}>
+        {title}
+      </h1>
+      {step === "name" ? <NameStep me={me} onNext={() => setStep("model")} /> : null}
+      {step === "model" ? <ModelStep onNext={() => setStep("app")} /> : null}
+      {step === "app" ? <AppStep onDone={finish} /> : null}
+      <ErrorNote error={act.error} />
+      <p className="start-foot">
+        <button type="button" className="link" disabled={act.busy} onClick={() => finish(null)}>
+          {step === "app" ? t.start.finish : t.start.skipAll}
+        </button>
+      </p>
+    </main>
+  );
+}
+
+function NameStep({ me, onNext }: { me: Me; onNext(): void }) {
+  const { api } = useEngine();
+  const [name, setName] = useState(me.username);
+  const act = useAct();
+  const submit = () =>
+    act.run(async () => {
+      const chosen = name.trim();
+      if (chosen !== "" && chosen !== me.username) await api.rename(chosen);
+      onNext();
+    });
+  return (
+    <form
+      className="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void submit();
+      }}
+    >
+      <Field
+        label={t.settings.yourName}
+        hint={t.start.nameHint}
+        value={name}
+        onValue={setName}
+        maxLength={64}
+        autoComplete="name"
+      />
+      <ErrorNote error={act.error} />
+      <div className="row wrap">
+        <button type="submit" className="primary" disabled={act.busy}>
+          {t.common.next}
+        </button>
+        <button type="button" onClick={onNext}>
+          {t.common.skip}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+interface Connected {
+  name: string;
+  notice: string;
+  models: Models;
+  connection: string;
+}
+
+function ModelStep({ onNext }: { onNext(): void }) {
+  const { api } = useEngine();
+  const servers = useLoaded<LocalServer[]>((a) => a.localServers());
+  const connections = useLoaded<Connections>((a) => a.connections());
+  const [connected, setConnected] = useState<Connected | null>(null);
+  const [chosen, setChosen] = useState("");
+  const act = useAct();
+
+  const connectedTo = async (id: string, name: string, notice: string) => {
+    const models = await api.models();
+    const own = models.models.filter((model) => model.ref.startsWith(`${id}/`));
+    setChosen(own[0]?.ref ?? "");
+    setConnected({ name, notice, models: { ...models, models: own }, connection: id });
+  };
+  const takeServer = (server: LocalServer) =>
+    void act.run(async () => {
+      const { connection, notice } = await api.addConnection({ name: server.name, baseUrl: server.baseUrl });
+      await connectedTo(connection.id, connection.name, notice);
+    });
+  const takeDemo = () =>
+    void act.run(async () => {
+      await api.change({ model: "demo/canned" });
+      onNext();
+    });
+  const finish = () =>
+    void act.run(async () => {
+      if (chosen) await api.change({ model: chosen });
+      onNext();
+    });
+
+  if (connected) {
+    const problem = connected.models.errors.find((e) => e.connection === connected.connection);
+    return (
+      <div className="stack">
+        {problem ? (
+          <ErrorNote error={new Error(problem.error)} />
+        ) : (
+          <p className="note good" role="status">
+            {t.start.chosen(oneLine(connected.name, 80))}
+          </p>
+        )}
+        {connected.notice ? (
+          <p className="note warn">
+            <Foreign text={connected.notice} longest={600} />
+          </p>
+        ) : null}
+        {connected.models.models.length > 0 ? (
+          <Pick label={t.start.pickModel} value={chosen} onValue={setChosen}>
+            <ModelOptions models={connected.models.models} chosen={chosen} />
+          </Pick>
+        ) : problem ? null : (
+          <p>{t.settings.testEmpty}</p>
+        )}
+        <ErrorNote error={act.error} />
+        <div className="row wrap">
+          <button type="button" className="primary" disabled={act.busy} onClick={finish}>
+            {t.common.next}
+          </button>
+          <button type="button" onClick={() => setConnected(null)}>
+            {t.common.back}
+          </button>
+        </div>
+      </div>
+    );
+  }
+  return (
+    <div className="stack loose">
+      <p>{t.start.modelIntro}</p>
+      <section className="stack tight" aria-live="polite">
+        <h2>{t.start.found}</h2>
+        {servers.value?.map((server) => (
+          <div key={server.baseUrl} className="line">
+            <div className="grow">
+              <p className="strong">
+                <Foreign text={server.name} longest={80} />
+              </p>
+              <p className="quiet mono">
+                <Foreign text={server.baseUrl} longest={120} /> · {t.start.serverModels(server.models.length)}
+              </p>
+            </div>
+            <button type="button" className="primary" disabled={act.busy} onClick={() => takeServer(server)}>
+              {t.start.use(oneLine(server.name, 40))}
+            </button>
+          </div>
+        ))}
+        {servers.loading ? <p className="quiet">{t.start.looking}</p> : null}
+        {servers.value?.length === 0 && !servers.loading ? <p className="quiet">{t.start.noneFound}</p> : null}
+        <ErrorNote error={servers.error} retry={servers.reload} />
+      </section>
+      <details className="panel" open={servers.value?.length === 0}>
+        <summary>{t.start.byAddress}</summary>
+        <ConnectionForm
+          keychain={connections.value?.keychain ?? null}
+          onSaved={({ connection, notice }) => void act.run(() => connectedTo(connection.id, connection.name, notice))}
+        />
+      </details>
+      <section className="stack tight">
+        <h2>{t.start.demo}</h2>
+        <p className="quiet">{t.start.demoHint}</p>
+        <div className="row wrap">
+          <button type="button" disabled={act.busy} onClick={takeDemo}>
+            {t.start.takeDemo}
+          </button>
+          <button type="button" onClick={onNext}>
+            {t.common.skip}
+          </button>
+        </div>
+      </section>
+      <ErrorNote error={act.error} />
+    </div>
+  );
+}
+
+function AppStep({ onDone }: { onDone(open: string | null): void }) {
+  const launch = useLoaded<Launch>((a) => a.launch(), ["apps_changed"]);
+  const [reviewing, setReviewing] = useState<string | null>(null);
+  if (reviewing !== null) {
+    return <Review box={reviewing} onAdded={(id) => onDone(id)} onCancel={() => setReviewing(null)} />;
+  }
+  if (!launch.value) {
+    return launch.error ? (
+      <ErrorNote error={launch.error} retry={launch.reload} />
+    ) : (
+      <p role="status">{t.common.loading}</p>
+    );
+  }
+  const { box } = launch.value;
+  return (
+    <div className="stack">
+      <p>{t.start.appIntro}</p>
+      {box.length === 0 ? <p className="quiet">{t.start.noBox}</p> : null}
+      {box.map((app) => (
+        <div key={app.id} className="line">
+          <Tile id={app.id} name={app.name} />
+          <div className="grow">
+            <p className="strong">
+              <Foreign text={app.name} longest={80} />
+            </p>
+            <p className="quiet">
+              <Foreign text={app.description} longest={200} />
+            </p>
+          </div>
+          <button type="button" className="primary" onClick={() => (app.added ? onDone(app.id) : setReviewing(app.id))}>
+            {app.added ? t.start.open(oneLine(app.name, 40)) : t.start.review(oneLine(app.name, 40))}
+          </button>
+        </div>
+      ))}
+    </div>
+  );
+}
