@@ -1,0 +1,159 @@
+use std::time::Duration;
+
+use crate::guard::LookupError;
+
+/// Why a request got no answer, or only a part of one. Texts say what was tried and what to do; they contain neither
+/// keys nor query strings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NetError {
+    /// The text is not an address that can be used.
+    #[error("the address \"{url}\" cannot be used: {why}")]
+    Address { url: String, why: String },
+    /// The rules forbid this connection; nothing was sent.
+    #[error("the connection to {url} was refused by Chrysalis: {why}")]
+    Refused { url: String, why: String },
+    /// The key belongs to another server, or was forgotten; nothing was sent.
+    #[error("the key is bound to {bound} and was not sent to {url}; enter the key again for this address")]
+    KeyBound { url: String, bound: String },
+    /// The server pointed somewhere else. Not followed.
+    #[error(
+        "{url} answered with a redirect ({status}) to {to}, which is not followed; enter that address if you trust it"
+    )]
+    Redirected { url: String, status: u16, to: String },
+    #[error("the name in {url} could not be looked up ({why}); check the spelling and your internet connection")]
+    Dns { url: String, why: String },
+    #[error("could not connect to {url}: {why}")]
+    Connect { url: String, why: String },
+    #[error("no secure connection to {url}: {why}; check the address (http or https?) and the server's certificate")]
+    Tls { url: String, why: String },
+    #[error("{url} {what} within {} seconds", .after.as_secs_f32())]
+    TimedOut {
+        url: String,
+        /// `did not accept a connection`, `did not begin to answer`, `stopped sending`, …
+        what: &'static str,
+        after: Duration,
+    },
+    /// The answer is larger than the caller allowed, in bytes.
+    #[error("the answer of {url} is larger than {max} bytes and was cut off")]
+    TooBig { url: String, max: u64 },
+    /// The connection broke after it was made.
+    #[error("the connection to {url} broke: {why}")]
+    Broken { url: String, why: String },
+    /// The activity log could not be written; without its line no connection is made.
+    #[error("no connection to {url} was made because it could not be written to the activity log: {why}")]
+    Log { url: String, why: String },
+}
+
+impl NetError {
+    /// Whether the rules forbade it, as opposed to the network failing.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Address { .. }
+                | Self::Refused { .. }
+                | Self::KeyBound { .. }
+                | Self::Redirected { .. }
+                | Self::Log { .. }
+        )
+    }
+
+    /// The address that was tried, without its query.
+    pub fn url(&self) -> &str {
+        match self {
+            Self::Address { url, .. }
+            | Self::Refused { url, .. }
+            | Self::KeyBound { url, .. }
+            | Self::Redirected { url, .. }
+            | Self::Dns { url, .. }
+            | Self::Connect { url, .. }
+            | Self::Tls { url, .. }
+            | Self::TimedOut { url, .. }
+            | Self::TooBig { url, .. }
+            | Self::Broken { url, .. }
+            | Self::Log { url, .. } => url,
+        }
+    }
+}
+
+/// Every message of an error's chain below the client's own summary, which repeats the whole URL.
+fn causes(error: &reqwest::Error) -> Vec<&(dyn std::error::Error + 'static)> {
+    let mut found = Vec::new();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        found.push(cause);
+        next = cause.source();
+    }
+    found
+}
+
+/// The innermost cause, in words; bounded, because part of it may come from the server.
+fn innermost(error: &reqwest::Error) -> String {
+    let text = causes(error)
+        .last()
+        .map_or_else(|| "the request failed".into(), ToString::to_string);
+    text.chars().take(200).collect()
+}
+
+/// The error of a request that got no answer.
+pub(crate) fn from_send(url: &str, error: &reqwest::Error, connect_timeout: Duration) -> NetError {
+    let url = url.to_owned();
+    for cause in causes(error) {
+        match cause.downcast_ref::<LookupError>() {
+            Some(LookupError::Forbidden(why)) => {
+                return NetError::Refused {
+                    url,
+                    why: (*why).into(),
+                };
+            }
+            Some(LookupError::Failed(why)) => {
+                return NetError::Dns {
+                    url,
+                    why: why.chars().take(200).collect(),
+                };
+            }
+            None => {}
+        }
+    }
+    if error.is_connect() && error.is_timeout() {
+        return NetError::TimedOut {
+            url,
+            what: "did not accept a connection",
+            after: connect_timeout,
+        };
+    }
+    let why = innermost(error);
+    let tls = url.starts_with("https:")
+        && [
+            "ertificate",
+            "TLS",
+            "tls",
+            "corrupt message",
+            "InvalidContentType",
+            "handshake",
+        ]
+        .iter()
+        .any(|word| why.contains(word));
+    if tls {
+        return NetError::Tls { url, why };
+    }
+    if error.is_connect() {
+        let refused = causes(error)
+            .iter()
+            .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+            .any(|io| io.kind() == std::io::ErrorKind::ConnectionRefused);
+        let why = match refused {
+            true => "nothing is listening there; is the server running, and is the port right?".into(),
+            false => why,
+        };
+        return NetError::Connect { url, why };
+    }
+    NetError::Broken { url, why }
+}
+
+/// The error of an answer that broke off.
+pub(crate) fn from_body(url: &str, error: &reqwest::Error) -> NetError {
+    NetError::Broken {
+        url: url.to_owned(),
+        why: innermost(error),
+    }
+}

@@ -1,0 +1,284 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+use parking_lot::Mutex;
+use policy::CallContext;
+use secrets::{KeyHandle, Secret};
+use tokio::time::Instant;
+
+use crate::body::Limits;
+use crate::checked::shown;
+use crate::error::from_send;
+use crate::guard::Guard;
+use crate::log::{Attempt, Line};
+use crate::{Body, CheckedUrl, ConnectionLog, NetError, Reach, Resolver, SystemResolver};
+
+/// How a key is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyStyle {
+    /// `Authorization: Bearer KEY`
+    Bearer,
+    /// The bare key in a header of this name, such as `x-api-key`.
+    Header(HeaderName),
+}
+
+/// A request to be sent.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    pub method: Method,
+    pub url: CheckedUrl,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Attached only when it is bound to the very origin of `url`; otherwise nothing is sent at all.
+    pub key: Option<KeyHandle>,
+    pub key_style: KeyStyle,
+    /// For looking the name up and connecting, TLS included.
+    pub connect_timeout: Duration,
+    /// From then until the answer's headers.
+    pub first_byte_timeout: Duration,
+    /// Longest silence within the answer's body.
+    pub idle_timeout: Duration,
+    /// Largest body accepted, in bytes.
+    pub max_bytes: u64,
+    /// What for, in a word or two, for the activity log.
+    pub purpose: &'static str,
+}
+
+impl Outgoing {
+    /// A request with no body, no key and the usual limits: 10 s to connect, 60 s to the first byte, 60 s of silence,
+    /// 8 MiB.
+    pub fn new(method: Method, url: CheckedUrl, purpose: &'static str) -> Self {
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            key: None,
+            key_style: KeyStyle::Bearer,
+            connect_timeout: Duration::from_secs(10),
+            first_byte_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            max_bytes: 8 << 20,
+            purpose,
+        }
+    }
+}
+
+/// An answer whose body is still arriving.
+pub struct Incoming {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Body,
+}
+
+/// One HTTP client per reach, because the guard inside it must know how far its names may lead. Sharing one would let
+/// a pooled connection of a wide reach serve a narrow one.
+const CLIENTS_KEPT: usize = 32;
+
+struct Inner {
+    log: Arc<dyn ConnectionLog>,
+    resolver: Arc<dyn Resolver>,
+    clients: Mutex<VecDeque<((Reach, Duration), reqwest::Client)>>,
+}
+
+/// The way out. Cheap to clone.
+#[derive(Clone)]
+pub struct Net(Arc<Inner>);
+
+/// A header's bytes that are wiped when the last copy is dropped.
+struct HeaderBytes(Secret);
+
+impl AsRef<[u8]> for HeaderBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.expose_to_net()
+    }
+}
+
+impl Net {
+    pub fn new(log: Arc<dyn ConnectionLog>) -> Self {
+        Self::with_resolver(log, Arc::new(SystemResolver))
+    }
+
+    /// With names looked up by `resolver` instead of the operating system.
+    pub fn with_resolver(log: Arc<dyn ConnectionLog>, resolver: Arc<dyn Resolver>) -> Self {
+        Self(Arc::new(Inner {
+            log,
+            resolver,
+            clients: Mutex::new(VecDeque::new()),
+        }))
+    }
+
+    /// [`CheckedUrl::check`], with a refusal written to the activity log.
+    pub fn check(
+        &self,
+        ctx: &CallContext,
+        method: &Method,
+        url: impl AsRef<str>,
+        reach: &Reach,
+        purpose: &'static str,
+    ) -> Result<CheckedUrl, NetError> {
+        CheckedUrl::check(url, reach).inspect_err(|error| {
+            let attempt = Attempt::new(ctx, method.as_str(), error.url().to_owned(), purpose);
+            self.0.log.refused(&attempt, &error.to_string());
+        })
+    }
+
+    /// Sends one request and waits for the answer's headers. Redirects are not followed. The context's deadline ends
+    /// the request and its body. Dropping the future or the body closes the connection.
+    pub async fn send(&self, ctx: &CallContext, request: Outgoing) -> Result<Incoming, NetError> {
+        let began = Instant::now();
+        let deadline = ctx.deadline.map(Instant::from_std);
+        let url = request.url.shown();
+        let attempt = Attempt::new(ctx, request.method.as_str(), url.clone(), request.purpose);
+        let refuse = |error: NetError| {
+            self.0.log.refused(&attempt, &error.to_string());
+            error
+        };
+
+        let mut headers = request.headers;
+        if let Some(handle) = &request.key {
+            let (name, value) = key_header(handle, &request.key_style, &request.url).map_err(refuse)?;
+            headers.insert(name, value);
+        }
+        if deadline.is_some_and(|at| at <= began) {
+            return Err(refuse(NetError::TimedOut {
+                url,
+                what: "was not asked, because the time for this call was used up",
+                after: Duration::ZERO,
+            }));
+        }
+        let client = self
+            .client(request.url.reach(), request.connect_timeout, &url)
+            .map_err(refuse)?;
+
+        let mut line = self.open_line(&attempt, &url).await?;
+        let sending = client
+            .request(request.method, request.url.url().clone())
+            .headers(headers)
+            .body(request.body)
+            .send();
+        let patience = began + request.connect_timeout + request.first_byte_timeout;
+        let until = deadline.map_or(patience, |at| at.min(patience));
+        let response = match tokio::time::timeout_at(until, sending).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                let error = from_send(&url, &error, request.connect_timeout);
+                line.failed(&error);
+                return Err(error);
+            }
+            Err(_) => {
+                let error = NetError::TimedOut {
+                    url,
+                    what: "did not begin to answer",
+                    after: began.elapsed(),
+                };
+                line.failed(&error);
+                return Err(error);
+            }
+        };
+        let status = response.status();
+        line.status = Some(status.as_u16());
+        if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+            let error = NetError::Redirected {
+                to: redirect_target(&request.url, response.headers()),
+                url,
+                status: status.as_u16(),
+            };
+            line.failed(&error);
+            return Err(error);
+        }
+        let headers = response.headers().clone();
+        let limits = Limits {
+            idle: request.idle_timeout,
+            max_bytes: request.max_bytes,
+            deadline,
+            began,
+        };
+        Ok(Incoming {
+            status,
+            headers,
+            body: Body::new(response, url, limits, line),
+        })
+    }
+
+    async fn open_line(&self, attempt: &Attempt, url: &str) -> Result<Line, NetError> {
+        let (log, row) = (self.0.log.clone(), attempt.clone());
+        // The line is made on the blocking thread, so that one whose request was given up meanwhile is closed too.
+        let opened = tokio::task::spawn_blocking(move || log.connecting(&row).map(|id| Line::new(log.clone(), id)));
+        let why = match opened.await {
+            Ok(Ok(line)) => return Ok(line),
+            Ok(Err(why)) => why,
+            Err(_) => "writing it failed".into(),
+        };
+        Err(NetError::Log {
+            url: url.to_owned(),
+            why,
+        })
+    }
+
+    fn client(&self, reach: &Reach, connect_timeout: Duration, url: &str) -> Result<reqwest::Client, NetError> {
+        let key = (reach.clone(), connect_timeout);
+        let mut clients = self.0.clients.lock();
+        if let Some(at) = clients.iter().position(|(known, _)| *known == key)
+            && let Some(found) = clients.remove(at)
+        {
+            let client = found.1.clone();
+            clients.push_back(found);
+            return Ok(client);
+        }
+        let guard = Guard {
+            resolver: self.0.resolver.clone(),
+            reach: reach.clone(),
+        };
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .dns_resolver(Arc::new(guard))
+            .connect_timeout(connect_timeout)
+            .pool_idle_timeout(Duration::from_secs(20))
+            .user_agent(concat!("chrysalis/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| NetError::Tls {
+                url: url.to_owned(),
+                why: format!("the system's certificates could not be read ({error})"),
+            })?;
+        if clients.len() == CLIENTS_KEPT {
+            clients.pop_front();
+        }
+        clients.push_back((key, client.clone()));
+        Ok(client)
+    }
+}
+
+fn key_header(handle: &KeyHandle, style: &KeyStyle, url: &CheckedUrl) -> Result<(HeaderName, HeaderValue), NetError> {
+    let unusable = || NetError::KeyBound {
+        url: url.shown(),
+        bound: handle.origin().to_string(),
+    };
+    let key = handle.reveal_to_net(url.origin()).ok_or_else(unusable)?;
+    let (name, prefix) = match style {
+        KeyStyle::Bearer => (AUTHORIZATION, "Bearer "),
+        KeyStyle::Header(name) => (name.clone(), ""),
+    };
+    let mut bytes = Vec::with_capacity(prefix.len() + key.expose_to_net().len());
+    bytes.extend_from_slice(prefix.as_bytes());
+    bytes.extend_from_slice(key.expose_to_net());
+    let bytes = Bytes::from_owner(HeaderBytes(Secret::from_bytes(bytes)));
+    let mut value = HeaderValue::from_maybe_shared(bytes).map_err(|_| unusable())?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// Where a redirect pointed, without its query.
+fn redirect_target(from: &CheckedUrl, headers: &HeaderMap) -> String {
+    headers
+        .get(LOCATION)
+        .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
+        .and_then(|text| from.url().join(text).ok())
+        .map_or_else(|| "an unreadable address".into(), |url| shown(&url))
+}

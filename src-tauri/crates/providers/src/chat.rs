@@ -1,0 +1,331 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use net::{Incoming, Net, NetError};
+use policy::CallContext;
+use serde_json::Value;
+
+use crate::chunk::Progress;
+use crate::error::{Blame, error_in};
+use crate::http_in::{Ask, Asked, is_web_page};
+use crate::sse::{SseEvent, SseParser};
+use crate::{Endpoint, Event, GenerateRequest, ProviderError, ProviderErrorKind};
+
+/// The events of one answer. Dropping it cancels the request: the connection to the server is closed.
+pub type EventStream = BoxStream<'static, Event>;
+
+/// Largest answer accepted in one piece of JSON, in bytes.
+const MAX_JSON: usize = 8 << 20;
+
+/// Once a server has said how the answer ended, how long to wait for the token counts some send after that. They come
+/// at once or never.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Asks `endpoint` for an answer. Nothing is sent before the stream is polled.
+pub fn chat(ctx: &CallContext, net: &Net, endpoint: &Endpoint, request: GenerateRequest) -> EventStream {
+    let chat = Chat {
+        ctx: ctx.clone(),
+        net: net.clone(),
+        blame: Blame {
+            who: endpoint.name.clone(),
+            key: endpoint.key.clone(),
+        },
+        endpoint: endpoint.clone(),
+        request,
+        stage: Stage::Unsent,
+        progress: Progress::default(),
+        queue: VecDeque::new(),
+    };
+    stream::unfold(chat, |mut chat| async move {
+        loop {
+            if let Some(event) = chat.queue.pop_front() {
+                return Some((event, chat));
+            }
+            if matches!(chat.stage, Stage::Ended) {
+                return None;
+            }
+            chat.step().await;
+        }
+    })
+    .boxed()
+}
+
+struct Chat {
+    ctx: CallContext,
+    net: Net,
+    endpoint: Endpoint,
+    request: GenerateRequest,
+    blame: Blame,
+    stage: Stage,
+    progress: Progress,
+    queue: VecDeque<Event>,
+}
+
+enum Stage {
+    Unsent,
+    Open {
+        incoming: Box<Incoming>,
+        url: String,
+        form: Form,
+    },
+    Ended,
+}
+
+/// What the body has turned out to be. Decided by its first bytes and not by its content type, which many servers get
+/// wrong.
+enum Form {
+    Unknown(Vec<u8>),
+    Events(SseParser),
+    Json(Vec<u8>),
+}
+
+impl Chat {
+    /// Does the next bit of work: sending, or taking one piece of the body. Always gets further or ends.
+    async fn step(&mut self) {
+        let result = match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Unsent => self.open().await.map(|(incoming, url)| Stage::Open {
+                incoming: Box::new(incoming),
+                url,
+                form: Form::Unknown(Vec::new()),
+            }),
+            Stage::Open { incoming, url, form } => self.advance(incoming, url, form).await,
+            Stage::Ended => Ok(Stage::Ended),
+        };
+        match result {
+            Ok(stage) => self.stage = stage,
+            Err(error) => self.queue.push_back(Event::Failed(error)),
+        }
+    }
+
+    async fn advance(
+        &mut self,
+        mut incoming: Box<Incoming>,
+        url: String,
+        mut form: Form,
+    ) -> Result<Stage, ProviderError> {
+        let piece = match self.progress.finish_reason.is_some() {
+            false => incoming.body.next().await,
+            true => tokio::time::timeout(FAREWELL, incoming.body.next())
+                .await
+                .unwrap_or(None),
+        };
+        let ended = match piece {
+            Some(Ok(bytes)) => self.take(&bytes, &incoming.headers, &url, &mut form)?,
+            Some(Err(error)) => self.broken(error)?,
+            None => {
+                self.at_end(form, &incoming.headers, &url)?;
+                return Ok(Stage::Ended);
+            }
+        };
+        Ok(match ended {
+            true => Stage::Ended,
+            false => Stage::Open { incoming, url, form },
+        })
+    }
+
+    async fn open(&mut self) -> Result<(Incoming, String), ProviderError> {
+        let model = self.model()?;
+        self.blame.who = format!("{}/{model}", self.endpoint.name);
+        let mut with_options = true;
+        loop {
+            let body = self.request.body(&model, with_options);
+            let ask = Ask {
+                ctx: &self.ctx,
+                net: &self.net,
+                endpoint: &self.endpoint,
+                blame: &self.blame,
+                purpose: "chat",
+            };
+            let body = Bytes::from(body.to_string());
+            match ask.send(Method::POST, "chat/completions", self.headers(), body).await? {
+                Asked::Answer(incoming, url) => return Ok((incoming, url)),
+                // Older servers refuse the option they do not know. Token counts are worth one more try, not a failure.
+                Asked::Refusal(refusal)
+                    if with_options
+                        && matches!(refusal.status, 400 | 422)
+                        && String::from_utf8_lossy(&refusal.body).contains("stream_options") =>
+                {
+                    with_options = false;
+                }
+                Asked::Refusal(refusal) => {
+                    return Err(self.blame.status(refusal.status, &refusal.body, &refusal.tried));
+                }
+            }
+        }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        if self.endpoint.key.is_none() {
+            // Some local servers insist on any key at all (contract section 8).
+            headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer no-key"));
+        }
+        headers
+    }
+
+    /// The model's id without the connection in front of it.
+    fn model(&self) -> Result<String, ProviderError> {
+        let named = self
+            .request
+            .model
+            .as_deref()
+            .map(str::trim)
+            .filter(|model| !model.is_empty());
+        let bare = named.map(|model| {
+            let inside = model.strip_prefix(self.endpoint.connection_id.as_str());
+            inside
+                .and_then(|rest| rest.strip_prefix('/'))
+                .filter(|rest| !rest.is_empty())
+                .unwrap_or(model)
+        });
+        match bare.or_else(|| self.endpoint.models.first().map(|model| model.id.as_str())) {
+            Some(model) => Ok(model.to_owned()),
+            None => Err(self.blame.error(
+                ProviderErrorKind::Unusable,
+                "no model is chosen and none is known; refresh the connection's models or name one",
+            )),
+        }
+    }
+
+    /// Takes a piece of the body. `true` when the answer is complete.
+    fn take(&mut self, bytes: &[u8], headers: &HeaderMap, url: &str, form: &mut Form) -> Result<bool, ProviderError> {
+        if let Form::Unknown(seen) = form {
+            seen.extend_from_slice(bytes);
+            let text = seen.strip_prefix(b"\xef\xbb\xbf").unwrap_or(seen).trim_ascii_start();
+            // One byte of a byte order mark says nothing yet.
+            let Some(first) = text
+                .first()
+                .copied()
+                .filter(|_| seen.len() > 2 || !seen.starts_with(b"\xef"))
+            else {
+                return match seen.len() > crate::sse::MAX_EVENT {
+                    true => Err(self.too_long(url)),
+                    false => Ok(false),
+                };
+            };
+            let whole = std::mem::take(seen);
+            *form = match first {
+                b'<' => return Err(self.blame.web_page(url)),
+                b'{' | b'[' => Form::Json(Vec::new()),
+                _ if is_web_page(headers, &whole) => return Err(self.blame.web_page(url)),
+                _ => Form::Events(SseParser::default()),
+            };
+            return self.take(&whole, headers, url, form);
+        }
+        match form {
+            Form::Unknown(_) => Ok(false),
+            Form::Json(body) => {
+                body.extend_from_slice(bytes);
+                match body.len() > MAX_JSON {
+                    true => Err(self.too_long(url)),
+                    false => Ok(false),
+                }
+            }
+            Form::Events(parser) => {
+                let mut events = Vec::new();
+                let fits = parser.feed(bytes, &mut events);
+                for event in events {
+                    if self.event(&event, url, false)? {
+                        return Ok(true);
+                    }
+                }
+                match fits {
+                    Ok(()) => Ok(false),
+                    Err(_) => Err(self.too_long(url)),
+                }
+            }
+        }
+    }
+
+    /// Takes one event. `true` when it was the last.
+    fn event(&mut self, event: &SseEvent, url: &str, last: bool) -> Result<bool, ProviderError> {
+        let data = event.data.trim();
+        match data {
+            "" | "\"\"" | "ping" => return Ok(false),
+            "[DONE]" => {
+                let done = self.progress.done();
+                self.queue.push_back(done);
+                return Ok(true);
+            }
+            _ => {}
+        }
+        let value: Value = match serde_json::from_str(data) {
+            Ok(value) => value,
+            // The last event of a stream that broke off is a part of one.
+            Err(error) if last && error.is_eof() => return Ok(false),
+            Err(_) => return Err(self.blame.unreadable(data, url)),
+        };
+        if event.name == "error" || error_in(&value).is_some() {
+            return Err(self.blame.in_answer(&value, url));
+        }
+        self.progress.read(&value, &mut self.queue);
+        Ok(false)
+    }
+
+    /// The body has ended in good order.
+    fn at_end(&mut self, form: Form, headers: &HeaderMap, url: &str) -> Result<(), ProviderError> {
+        match form {
+            Form::Unknown(seen) if is_web_page(headers, &seen) => Err(self.blame.web_page(url)),
+            Form::Unknown(_) => Err(self.blame.truncated(url)),
+            Form::Json(body) => self.whole(&body, url),
+            Form::Events(mut parser) => {
+                if let Some(event) = parser.finish()
+                    && self.event(&event, url, true)?
+                {
+                    return Ok(());
+                }
+                if self.progress.finish_reason.is_none() {
+                    return Err(self.blame.truncated(url));
+                }
+                let done = self.progress.done();
+                self.queue.push_back(done);
+                Ok(())
+            }
+        }
+    }
+
+    /// An answer in one piece, from a server that does not stream.
+    fn whole(&mut self, body: &[u8], url: &str) -> Result<(), ProviderError> {
+        let text = String::from_utf8_lossy(body);
+        let text = text.trim_start_matches('\u{feff}').trim();
+        let value: Value = match serde_json::from_str(text) {
+            // Some servers wrap an error into a list.
+            Ok(Value::Array(mut list)) if !list.is_empty() => list.swap_remove(0),
+            Ok(value) => value,
+            Err(error) if error.is_eof() => return Err(self.blame.truncated(url)),
+            Err(_) => return Err(self.blame.unreadable(text, url)),
+        };
+        if error_in(&value).is_some() {
+            return Err(self.blame.in_answer(&value, url));
+        }
+        self.progress.read(&value, &mut self.queue);
+        if !self.progress.any && self.progress.finish_reason.is_none() {
+            return Err(self.blame.unreadable(text, url));
+        }
+        let done = self.progress.done();
+        self.queue.push_back(done);
+        Ok(())
+    }
+
+    /// The body broke off. After the server said how its answer ended, nothing of it can be missing.
+    fn broken(&mut self, error: NetError) -> Result<bool, ProviderError> {
+        if self.progress.finish_reason.is_none() {
+            return Err(self.blame.network(error));
+        }
+        let done = self.progress.done();
+        self.queue.push_back(done);
+        Ok(true)
+    }
+
+    fn too_long(&self, url: &str) -> ProviderError {
+        let what = format!("sent one piece of an answer that is larger than this program accepts (tried {url})");
+        self.blame.error(ProviderErrorKind::NotTheApi, what)
+    }
+}
