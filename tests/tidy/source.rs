@@ -1,6 +1,9 @@
 //! Reading Rust well enough to search it: code without comments, strings and tests.
 
-use crate::Problem;
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+use crate::{Problem, files};
 
 /// The code alone: comments and the insides of string and character literals become spaces, so that words in them
 /// count for nothing and braces can be matched. Lines stay where they were.
@@ -138,8 +141,41 @@ pub fn ships(path: &str) -> bool {
     let beside = ["/tests/", "/examples/", "/benches/", "/testkit/"];
     is_rust(path)
         && path.starts_with("src-tauri/")
-        && !path.ends_with("/tests.rs")
+        && !test_only().contains(path)
         && !beside.iter().any(|part| path.contains(part))
+}
+
+/// The files whose module is declared under `#[cfg(test)]`.
+fn test_only() -> &'static HashSet<String> {
+    static FOUND: OnceLock<HashSet<String>> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        files()
+            .iter()
+            .filter(|file| is_rust(&file.path))
+            .flat_map(|file| test_modules(&file.path, &file.text))
+            .collect()
+    })
+}
+
+/// Where the modules lie that this file declares for tests only.
+fn test_modules(path: &str, text: &str) -> Vec<String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let inside = match name {
+        "lib.rs" | "main.rs" | "mod.rs" => folder.to_string(),
+        _ => format!("{folder}/{}", name.trim_end_matches(".rs")),
+    };
+    code(text)
+        .split("#[cfg(test)]")
+        .skip(1)
+        .filter_map(|rest| {
+            let item = rest
+                .trim_start()
+                .trim_start_matches("pub(crate) ")
+                .trim_start_matches("pub ");
+            let (module, _) = item.strip_prefix("mod ")?.split_once(';')?;
+            (!module.contains('{')).then(|| format!("{inside}/{}.rs", module.trim()))
+        })
+        .collect()
 }
 
 pub fn in_crate(path: &str, name: &str) -> bool {
@@ -160,6 +196,9 @@ fn self_test_reading_rust() {
     let program = program(text);
     assert!(program.contains("fn a") && program.contains("fn e"), "{program}");
     assert!(!program.contains('b') && !program.contains('d'), "{program}");
+    let declares = "#[cfg(test)]\nmod testing;\n#[cfg(test)]\nmod tests { use a; }\nmod real;";
+    assert_eq!(test_modules("a/src/lib.rs", declares), ["a/src/testing.rs"]);
+    assert_eq!(test_modules("a/src/door.rs", declares), ["a/src/door/testing.rs"]);
     assert_eq!(
         find("p", "rusqlite2 my_rusqlite", &["rusqlite"], ""),
         Vec::<Problem>::new()
