@@ -46,7 +46,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(cause) => {
-            eprintln!("\nxtask: {cause}");
+            if !cause.is_empty() {
+                eprintln!("\nxtask: {cause}");
+            }
             ExitCode::FAILURE
         }
     }

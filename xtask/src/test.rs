@@ -63,10 +63,11 @@ pub fn test(place: &Place, wanted: &[String]) -> Result<(), String> {
         String::new()
     };
     println!("{} passed, {} failed{skipped}", all.passed, all.failed);
+    // The count is the last line; what failed stands above it.
     if failures.is_empty() {
         Ok(())
     } else {
-        Err(format!("{} of the steps failed, see above", failures.len()))
+        Err(String::new())
     }
 }
 
