@@ -44,6 +44,8 @@ function install(win: Window & typeof globalThis, boot: Boot) {
   for (const name of REMOVED) {
     if (name in win) put(win, name, undefined);
   }
+  // An app may be installed under another id than its author's: its own routes are under /v1/apps/<this id>/.
+  put(win, "chrysalis", Object.freeze({ app: boot.app }));
   put(win, "fetch", fetch);
   put(
     win,
