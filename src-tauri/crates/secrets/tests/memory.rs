@@ -1,0 +1,80 @@
+//! The vault without any keychain: what it accepts, binds, replaces and hides.
+
+use secrets::{Kept, Keychain, MAX_KEY_BYTES, Origin, Secret, Vault, VaultError};
+
+fn origin(text: &str) -> Origin {
+    Origin::parse(text).unwrap()
+}
+
+fn vault() -> Vault {
+    Vault::open(Keychain::None, "chrysalis-test")
+}
+
+#[test]
+fn switched_off_is_said() {
+    let vault = vault();
+    assert!(!vault.status().usable);
+    assert!(vault.status().reason.unwrap().contains("switched off"));
+    assert_eq!(
+        vault.put("c", origin("http://h"), Secret::new("k".into())),
+        Ok(Kept::ThisRun)
+    );
+}
+
+#[test]
+fn what_is_no_key_is_refused_and_the_old_one_stays() {
+    let vault = vault();
+    let here = origin("http://h");
+    vault.put("c", here.clone(), Secret::new("good".into())).unwrap();
+    for (bad, want) in [
+        (String::new(), VaultError::Empty),
+        (" \n\t".into(), VaultError::Empty),
+        ("x".repeat(MAX_KEY_BYTES + 1), VaultError::TooLong),
+        ("a\r\nX-Evil: b".into(), VaultError::Characters),
+        ("a b".into(), VaultError::Characters),
+        ("schlüssel".into(), VaultError::Characters),
+        ("a\0b".into(), VaultError::Characters),
+    ] {
+        assert_eq!(vault.put("c", here.clone(), Secret::new(bad)), Err(want));
+    }
+    let bytes = Secret::from_bytes(vec![0xff, 0xfe]);
+    assert_eq!(vault.put("c", here.clone(), bytes), Err(VaultError::Characters));
+    let key = vault.handle("c", &here).unwrap().reveal_to_net(&here).unwrap();
+    assert_eq!(key.expose_to_net(), b"good");
+    assert!(vault.put("c", here, Secret::new("x".repeat(MAX_KEY_BYTES))).is_ok());
+}
+
+#[test]
+fn a_key_follows_its_origin_and_nothing_else() {
+    let vault = vault();
+    let (old, new) = (origin("https://old.example"), origin("https://new.example"));
+    vault.put("c", old.clone(), Secret::new("old-key".into())).unwrap();
+    let handle = vault.handle("c", &old).unwrap();
+    assert!(vault.handle("c", &new).is_none());
+    vault.put("c", new.clone(), Secret::new("new-key".into())).unwrap();
+    assert!(vault.handle("c", &old).is_none());
+    assert!(
+        handle.reveal_to_net(&old).is_none(),
+        "a replaced key is still given out"
+    );
+    assert!(handle.reveal_to_net(&new).is_none());
+    let key = vault.handle("c", &new).unwrap().reveal_to_net(&new).unwrap();
+    assert_eq!(key.expose_to_net(), b"new-key");
+}
+
+#[test]
+fn nothing_prints_a_key() {
+    let vault = vault();
+    let here = origin("https://h");
+    vault.put("c", here.clone(), Secret::new("sk-canary".into())).unwrap();
+    let handle = vault.handle("c", &here).unwrap();
+    for text in [
+        format!("{vault:?}"),
+        format!("{handle:?}"),
+        format!("{:?}", handle.reveal_to_net(&here)),
+        handle.redact("wrong key sk-canary, sk-canary!"),
+    ] {
+        assert!(!text.contains("canary"), "{text}");
+    }
+    assert_eq!(handle.redact("other words"), "other words");
+}
