@@ -5,8 +5,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
 /// Sent as it stands when there is no room for another connection.
-pub const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 61\r\n\
-    Retry-After: 5\r\nConnection: close\r\n\r\n{\"error\":\"too many connections at once: try again in seconds\"}";
+pub const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 57\r\n\
+    Retry-After: 5\r\nConnection: close\r\n\r\n{\"error\":\"too many connections at once: try again later\"}";
 
 const CONNECTION_ALLOWLIST: HeaderName = HeaderName::from_static("connection-allowlist");
 pub const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");

@@ -66,14 +66,14 @@ impl Routes {
     async fn route(&self, peer: IpAddr, parts: Parts, body: Incoming) -> Response<Body> {
         let host = match self.door.host(&parts) {
             Ok(host) => host,
-            Err(refusal) => return self.refuse(&Caller::Nobody, &parts, refusal),
+            Err(refusal) => return self.refuse(&parts, refusal),
         };
         // To the letter: any other spelling of these two beginnings is a file that the launcher does not have.
         if parts.uri.path().starts_with("/frame/") {
             return self.frame(&parts, &host).await;
         }
         if let Err(refusal) = self.door.check(&parts, &host) {
-            return self.refuse(&Caller::Nobody, &parts, refusal);
+            return self.refuse(&parts, refusal);
         }
         let path = parts.uri.path();
         if path != "/v1" && !path.starts_with("/v1/") {
@@ -81,7 +81,7 @@ impl Routes {
         }
         let (caller, proof) = match establish(&self.engine, &parts.headers) {
             Ok(established) => established,
-            Err(refusal) => return self.refuse(&Caller::Nobody, &parts, refusal),
+            Err(refusal) => return self.refuse(&parts, refusal),
         };
         if let Proof::Session(_, session) = &proof
             && parts.uri.path() == "/v1/ws"
@@ -94,10 +94,10 @@ impl Routes {
         self.call(caller, proof, peer, parts, body).await
     }
 
-    fn refuse(&self, caller: &Caller, parts: &Parts, refusal: Refusal) -> Response<Body> {
+    fn refuse(&self, parts: &Parts, refusal: Refusal) -> Response<Body> {
         let target = format!("{} {}", parts.method, shown(parts.uri.path()));
-        self.engine.refused(caller, &target, refusal.why);
-        answer::error(refusal.status, refusal.why)
+        self.engine.refused(&Caller::Nobody, &target, refusal.why);
+        closing(answer::error(refusal.status, refusal.why))
     }
 
     /// `/frame/<token>/…`: an app's file for its own sandboxed page. No cookie counts here and no origin is asked for
@@ -147,11 +147,7 @@ impl Routes {
     async fn call(&self, caller: Caller, proof: Proof, peer: IpAddr, parts: Parts, body: Incoming) -> Response<Body> {
         if body.size_hint().lower() > BODY_MAX {
             let message = "this is too large: at most 128 MiB can be sent at once";
-            let mut response = answer::error(StatusCode::PAYLOAD_TOO_LARGE, message);
-            // Nobody is going to read what follows.
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
-            return response;
+            return closing(answer::error(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
         // Signing in and out are the only routes that set a cookie; nothing that an app or plugin answers may.
         let may_set_cookie = parts.uri.path().starts_with("/v1/auth/") && !matches!(proof, Proof::Frame(_));
@@ -176,6 +172,13 @@ impl Routes {
         };
         Response::from_parts(head, body)
     }
+}
+
+/// Ends the connection after this answer: nobody is going to read what else the request brought.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
+    response
 }
 
 /// Past this point the caller is known: what proved it is nobody else's business, a plugin's least of all.
