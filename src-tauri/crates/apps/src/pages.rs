@@ -7,8 +7,6 @@ mod headers;
 mod inject;
 mod range;
 
-use std::io::Read;
-
 use files::{Contained, Folder, check_path, fold};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -201,13 +199,14 @@ fn find(root: &Folder, app: &AppId, path: &str, bridge_src: &str) -> Outcome {
         return Outcome::Placeholder(placeholder(app, &why));
     }
     match folder.open_file(&wanted) {
-        Ok(file) if is_html(&wanted) => match read(file, MAX_HTML) {
-            Some(bytes) => Outcome::Whole(inject::bridge(bytes, bridge_src), content_type(&wanted)),
-            None => Outcome::TooLarge,
+        Ok(file) if is_html(&wanted) => match file.read_whole(MAX_HTML) {
+            Ok(Some(bytes)) => Outcome::Whole(inject::bridge(bytes, bridge_src), content_type(&wanted)),
+            Ok(None) => Outcome::TooLarge,
+            Err(_) => Outcome::NotFound,
         },
-        Ok(file) if file.len <= WHOLE => match read(file, WHOLE) {
-            Some(bytes) => Outcome::Whole(bytes, content_type(&wanted)),
-            None => Outcome::NotFound,
+        Ok(file) if file.len <= WHOLE => match file.read_whole(WHOLE) {
+            Ok(Some(bytes)) => Outcome::Whole(bytes, content_type(&wanted)),
+            Ok(None) | Err(_) => Outcome::NotFound,
         },
         Ok(file) => Outcome::Large(file, content_type(&wanted)),
         // The page's own first file is refused: say why, or its author never finds out.
@@ -228,13 +227,6 @@ fn no_page(root: &Folder, has_dist: bool) -> Option<String> {
     entry_page(has_dist, package.ok().as_deref(), there)
         .err()
         .map(|e| e.to_string())
-}
-
-/// Reads an opened file; `None` when it fails, or has grown past `limit`.
-fn read(file: Contained, limit: u64) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(file.len.min(limit) as usize);
-    let read = file.file.take(limit + 1).read_to_end(&mut bytes);
-    (read.is_ok() && bytes.len() as u64 <= limit).then_some(bytes)
 }
 
 /// The names of a raw path, each percent-decoded exactly once. `None` for a path that is not absolute, not UTF-8, holds a

@@ -41,7 +41,7 @@ pub enum WorkspaceError {
     #[error("the name \"{name}\" cannot be the app's id ({error}); give another with --id")]
     Id { name: String, error: IdError },
     #[error(
-        "\"{one}\" and \"{other}\" differ only by case or invisible letters, and would be one file on many computers: rename one"
+        "\"{one}\" and \"{other}\" cannot both be there: on many computers, names that differ only by case or by invisible letters are one; rename one"
     )]
     Clash { one: String, other: String },
     #[error("the folder {folder} could not be read: {error}")]

@@ -1,9 +1,8 @@
-use std::io::{self, SeekFrom};
+use std::io;
 
 use bytes::Bytes;
 use files::Contained;
 use futures::stream::{self, Stream, StreamExt};
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
 /// Bytes per piece of a streamed file.
 const PIECE: u64 = 64 * 1024;
@@ -13,7 +12,7 @@ const PIECE: u64 = 64 * 1024;
 pub enum PageBody {
     Bytes(Bytes),
     File {
-        file: std::fs::File,
+        file: Contained,
         /// First byte.
         start: u64,
         /// How many bytes.
@@ -59,21 +58,17 @@ impl PageBody {
             Self::Bytes(bytes) => return stream::iter([Ok(bytes)]).boxed(),
             Self::File { file, start, len } => (file, start, len),
         };
-        let first = (tokio::fs::File::from_std(file), Some(start), len);
-        stream::try_unfold(first, |(mut file, start, left)| async move {
+        stream::try_unfold((file, start, len), |(file, at, left)| async move {
             if left == 0 {
                 return Ok(None);
             }
-            if let Some(start) = start {
-                file.seek(SeekFrom::Start(start)).await?;
-            }
-            let mut piece = Vec::with_capacity(left.min(PIECE) as usize);
-            (&mut file).take(left.min(PIECE)).read_to_end(&mut piece).await?;
-            if piece.is_empty() {
+            let count = left.min(PIECE);
+            let read = tokio::task::spawn_blocking(move || file.read_at(at, count as usize).map(|piece| (file, piece)));
+            let (file, piece) = read.await.map_err(io::Error::other)??;
+            if piece.len() as u64 != count {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
             }
-            let left = left - piece.len() as u64;
-            Ok(Some((Bytes::from(piece), (file, None, left))))
+            Ok(Some((Bytes::from(piece), (file, at + count, left - count))))
         })
         .boxed()
     }
@@ -87,10 +82,11 @@ impl From<Vec<u8>> for PageBody {
 
 impl From<Contained> for PageBody {
     fn from(contained: Contained) -> Self {
+        let len = contained.len;
         Self::File {
-            file: contained.file,
+            file: contained,
             start: 0,
-            len: contained.len,
+            len,
         }
     }
 }

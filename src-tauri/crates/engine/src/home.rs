@@ -1,0 +1,172 @@
+//! Opening a home: its folders, lock, settings, database, vault and first account.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::{SetupToken, Throttle};
+use apps::plugin_call::Plugins;
+use db::Db;
+use parking_lot::{Mutex, RwLock};
+use policy::{AccountId, random_hex};
+use sandbox::{Pool, PoolOptions};
+use secrets::Vault;
+
+use crate::activity::Activity;
+use crate::bus::Bus;
+use crate::config::{Config, ConfigError};
+use crate::{Engine, Inner, Options, TABLE, routes};
+
+/// A home cannot be opened. The text says what, why and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the home folder {0} cannot be used: {1}. Choose another with --home, or make it writable")]
+    Home(PathBuf, std::io::Error),
+    #[error("another Chrysalis is running on {0}: use that one, or end it first")]
+    Busy(PathBuf),
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    #[error("{0}")]
+    Db(#[from] db::DbError),
+    #[error("CHRYSALIS_SETUP_TOKEN cannot be used: {0}")]
+    SetupToken(accounts::WeakSetupToken),
+    #[error("the worker program {0} is missing: install Chrysalis again (it stands beside the main program)")]
+    Worker(PathBuf),
+}
+
+/// Held while a home is open; the operating system lets go when the process ends, however it ends.
+pub struct HomeLock(#[allow(dead_code)] File);
+
+impl HomeLock {
+    /// Takes the lock, or says that someone has it.
+    pub fn take(home: &Path) -> Result<Self, OpenError> {
+        make_folder(home)?;
+        let path = home.join("engine.lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|e| OpenError::Home(home.into(), e))?;
+        // SAFETY: a plain system call on a descriptor that lives throughout.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Err(OpenError::Busy(home.into()));
+        }
+        Ok(Self(file))
+    }
+}
+
+/// Makes a folder that only this user can read.
+fn make_folder(path: &Path) -> Result<(), OpenError> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|e| OpenError::Home(path.into(), e))
+}
+
+pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
+    let home = options.home.clone();
+    let lock = HomeLock::take(&home)?;
+    for folder in ["accounts", "logs"] {
+        make_folder(&home.join(folder))?;
+    }
+    if !options.worker.is_file() {
+        return Err(OpenError::Worker(options.worker));
+    }
+    let config = Config::load(&home)?;
+    let opened = Db::open(&home.join("chrysalis.db"))?;
+    let db = Arc::new(opened.db);
+    let mut notices = Vec::new();
+    if let Some(aside) = opened.set_aside {
+        notices.push(format!(
+            "The database was damaged and is kept as {}. Chrysalis started with a new one: people, connections and permissions \
+             must be set up again; apps and their files are still there. If you have a backup of chrysalis.db, end Chrysalis and \
+             put it back.",
+            aside.display()
+        ));
+    }
+    let owner = match db.first_account()? {
+        Some(account) => account,
+        None => {
+            let id = readopt(&home, !notices.is_empty()).unwrap_or_else(AccountId::random);
+            db.add_account(&id, "owner", "admin")?;
+            db.first_account()?.expect("just added")
+        }
+    };
+    make_folder(&home.join("accounts").join(owner.id.as_str()))?;
+    let setup = match (&owner.password, std::env::var("CHRYSALIS_SETUP_TOKEN")) {
+        (Some(_), _) => None,
+        (None, Ok(text)) => Some(SetupToken::given(&text).map_err(OpenError::SetupToken)?),
+        (None, Err(_)) => Some(SetupToken::random()),
+    };
+    let bus = Arc::new(Bus::new());
+    let activity = Arc::new(Activity::new(db.clone(), bus.clone()));
+    let pool = Pool::new(PoolOptions {
+        worker: options.worker.clone(),
+        max_alive: config.max_workers,
+        idle: Duration::from_secs(config.worker_idle_seconds),
+    });
+    let engine = Engine(Arc::new(Inner {
+        vault: Vault::open(options.keychain, &vault_name(&db, &owner.id)?),
+        net: net::Net::new(activity.clone()),
+        plugins: Plugins::new(pool, db.clone()),
+        instance: random_hex(8),
+        owner: owner.id,
+        config,
+        options,
+        db,
+        activity,
+        bus,
+        streams: Default::default(),
+        lists: Default::default(),
+        frames: Default::default(),
+        page_sessions: Default::default(),
+        throttle: Throttle::new(),
+        setup: RwLock::new(setup.map(Arc::new)),
+        notices: Mutex::new(notices),
+        router: RwLock::new(None),
+        _lock: lock,
+    }));
+    Ok(engine.with_router())
+}
+
+/// After a damaged database was set aside, the only account's folder keeps its owner, so that the apps are still there.
+fn readopt(home: &Path, damaged: bool) -> Option<AccountId> {
+    if !damaged {
+        return None;
+    }
+    let mut found = std::fs::read_dir(home.join("accounts"))
+        .ok()?
+        .flatten()
+        .filter_map(|entry| AccountId::parse(entry.file_name().to_str()?).ok());
+    let only = found.next()?;
+    found.next().is_none().then_some(only)
+}
+
+/// The name this home has in the keychain: random, so that two homes never share a key.
+fn vault_name(db: &Db, owner: &AccountId) -> Result<String, OpenError> {
+    if let Some(name) = db
+        .setting(owner, "vaultName")?
+        .and_then(|v| v.as_str().map(str::to_owned))
+    {
+        return Ok(name);
+    }
+    let name = format!("chrysalis-{}", random_hex(8));
+    let mut values = serde_json::Map::new();
+    values.insert("vaultName".into(), name.clone().into());
+    db.put_settings(owner, &values)?;
+    Ok(name)
+}
+
+impl Engine {
+    fn with_router(self) -> Self {
+        let (router, access) = routes::build(&self);
+        *TABLE.lock() = Vec::leak(access);
+        *self.0.router.write() = Some(router.with_state(self.clone()));
+        self
+    }
+}

@@ -1,0 +1,357 @@
+//! Apps: listing, adding from the box or a folder, their plugins' permissions, and frames for browsers.
+
+use std::path::PathBuf;
+
+use apps::stage::{Staged, embedded_files};
+use apps::workspace::{PluginOnDisk, WorkspaceError};
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use db::Db;
+use http::StatusCode;
+use include_dir::{Dir, include_dir};
+use policy::{AccountId, AppId, Caller, Callers, Capability, CodeHash, Condition, GrantState, PluginId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::door::{Person, Table};
+use crate::error::{Answer, ApiError};
+use crate::{Engine, Session, blocking};
+
+/// Apps shipped in the program.
+static BOX: Dir<'_> = include_dir!("$OUT_DIR/box");
+
+pub fn routes(table: Table) -> Table {
+    let (person, always) = (Callers::PERSON, Condition::Always);
+    table
+        .route("GET", "/v1/launch", person, always, launch)
+        .route("GET", "/v1/apps", person, always, list)
+        .route("POST", "/v1/apps/import", person, always, import)
+        .route("DELETE", "/v1/apps/{app}", person, always, remove)
+        .route("GET", "/v1/apps/{app}/plugins", person, always, plugins)
+        .route("POST", "/v1/plugins/{plugin}/approve", person, always, approve)
+        .route("POST", "/v1/apps/{app}/frame", Callers::OWNER, always, open_frame)
+        .route(
+            "DELETE",
+            "/v1/apps/{app}/frame/{token}",
+            Callers::OWNER,
+            always,
+            close_frame,
+        )
+}
+
+fn said(error: WorkspaceError) -> ApiError {
+    ApiError::bad(error.to_string())
+}
+
+fn states(
+    db: &Db,
+    account: &AccountId,
+    app: &AppId,
+    plugin: &PluginOnDisk,
+) -> db::Result<Vec<(Capability, GrantState)>> {
+    let grants = db.grants(account, app, &plugin.id)?;
+    let state = |capability: &Capability| match grants.iter().find(|g| g.capability == *capability) {
+        Some(grant) if grant.code == plugin.code => GrantState::Granted,
+        Some(_) => GrantState::Stale,
+        None => GrantState::Asked,
+    };
+    Ok(plugin.manifest.permissions.iter().map(|c| (*c, state(c))).collect())
+}
+
+async fn launch(State(engine): State<Engine>, person: Person) -> Answer<Json<Value>> {
+    let settings = engine.db().settings(&person.account)?;
+    let notices = engine.notices();
+    let answer = blocking(move || -> Answer<Value> {
+        let workspace = engine.workspace(&person.account)?;
+        let (apps, broken) = workspace.list().map_err(said)?;
+        let mut shown = Vec::new();
+        for app in &apps {
+            let mut waiting = 0;
+            let mut failed = Vec::new();
+            let mut reach = Vec::new();
+            for plugin in workspace.plugins(&app.id).map_err(said)? {
+                match plugin {
+                    Ok(plugin) => {
+                        for (capability, state) in states(engine.db(), &person.account, &app.id, &plugin)? {
+                            waiting += usize::from(state != GrantState::Granted);
+                            reach.push(capability.sentence());
+                        }
+                    }
+                    Err(broken) => failed.push(json!({"id": broken.id, "error": broken.error})),
+                }
+            }
+            reach.sort_unstable();
+            reach.dedup();
+            shown.push(json!({
+                "id": app.id, "name": app.manifest.name, "kind": app.manifest.kind, "author": app.manifest.author,
+                "description": app.manifest.description, "version": app.manifest.version, "official": false,
+                "repository": app.manifest.repository, "plugins": app.plugin_ids.len(), "waiting": waiting,
+                "reach": reach, "brokenPlugins": failed,
+            }));
+        }
+        let boxed = BOX.dirs().filter_map(|dir| {
+            let id = dir.path().file_name()?.to_str()?.to_owned();
+            let manifest: Value =
+                serde_json::from_slice(dir.get_file(dir.path().join("manifest.json"))?.contents()).ok()?;
+            let added = apps.iter().any(|a| a.id.as_str() == id);
+            Some(json!({"id": id, "name": manifest["name"], "description": manifest["description"], "added": added}))
+        });
+        Ok(json!({
+            "apps": shown, "broken": broken, "box": boxed.collect::<Vec<_>>(),
+            "engine": {"version": crate::VERSION, "repository": null, "admin": true},
+            "agent": false, "default": settings.get("launchDefault"), "notices": notices,
+        }))
+    })
+    .await?;
+    Ok(Json(answer))
+}
+
+async fn list(State(engine): State<Engine>, person: Person) -> Answer<Json<Value>> {
+    let workspace = engine.workspace(&person.account)?;
+    let (apps, broken) = blocking(move || workspace.list()).await.map_err(said)?;
+    Ok(Json(json!({"apps": apps, "broken": broken})))
+}
+
+#[derive(Deserialize)]
+struct Import {
+    r#box: Option<String>,
+    folder: Option<PathBuf>,
+    id: Option<String>,
+    #[serde(default)]
+    confirm: bool,
+    head: Option<String>,
+    /// Whether confirming also allows what the plugins ask for.
+    #[serde(default = "yes")]
+    grant: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn stage(import: &Import, caller: &Caller) -> Answer<Staged> {
+    let id = import.id.as_deref().map(AppId::parse).transpose()?;
+    match (&import.r#box, &import.folder) {
+        (Some(name), None) => {
+            let id = match id {
+                Some(id) => id,
+                None => AppId::parse(name)?,
+            };
+            let found = BOX
+                .get_dir(name)
+                .ok_or_else(|| ApiError::missing(format!("There is no app \"{name}\" in the box.")))?;
+            Staged::from_files(id, embedded_files(found)).map_err(said)
+        }
+        (None, Some(folder)) => {
+            // A path of this machine means something only to who sits at it, not to a browser.
+            if !matches!(caller, Caller::CommandLine { .. }) {
+                return Err(
+                    ApiError::forbidden("Folders are added on the command line: chrysalis app add FOLDER.")
+                        .code("refused"),
+                );
+            }
+            if !folder.is_absolute() {
+                return Err(ApiError::bad("The folder's path must be absolute."));
+            }
+            Staged::from_folder(folder, id.as_ref()).map_err(said)
+        }
+        _ => Err(ApiError::bad("Say which app: {\"box\": name}.")),
+    }
+}
+
+async fn import(
+    State(engine): State<Engine>,
+    person: Person,
+    Json(import): Json<Import>,
+) -> Answer<(StatusCode, Json<Value>)> {
+    let answer = blocking(move || -> Answer<(StatusCode, Value)> {
+        let staged = stage(&import, &person.caller)?;
+        let workspace = engine.workspace(&person.account)?;
+        let installed = workspace.list().map_err(said)?.0.iter().any(|a| a.id == staged.id);
+        if !import.confirm {
+            return Ok((StatusCode::OK, preview(&staged, installed)));
+        }
+        if import.head.as_deref() != Some(staged.head.as_str()) {
+            return Err(
+                ApiError::conflict("The app changed since it was shown. Look at it again before adding it.")
+                    .code("changed"),
+            );
+        }
+        workspace
+            .commit(&staged, &staged.id)
+            .map_err(|e| ApiError::conflict(e.to_string()))?;
+        // What hung on an earlier app of this name is not inherited.
+        engine.db().forget_app(&person.account, &staged.id)?;
+        if import.grant {
+            for plugin in &staged.plugins {
+                let wanted = &plugin.manifest.permissions;
+                let by = person.caller.label();
+                engine
+                    .db()
+                    .replace_grants(&person.account, &staged.id, &plugin.id, plugin.code, wanted, &by)?;
+            }
+        }
+        engine.apps_changed(&person.account, &staged.id, false);
+        Ok((StatusCode::CREATED, json!({"id": staged.id})))
+    })
+    .await?;
+    Ok((answer.0, Json(answer.1)))
+}
+
+fn preview(staged: &Staged, installed: bool) -> Value {
+    let plugins = staged.plugins.iter().map(|plugin| {
+        let permissions = plugin.manifest.permissions.iter().map(|c| permission(plugin, *c));
+        json!({
+            "id": plugin.id, "name": plugin.manifest.name, "description": plugin.manifest.description,
+            "hash": plugin.code.to_hex(), "permissions": permissions.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "id": staged.id, "name": staged.manifest.name, "version": staged.manifest.version, "author": staged.manifest.author,
+        "description": staged.manifest.description, "head": staged.head, "plugins": plugins.collect::<Vec<_>>(),
+        "files": staged.files().map(|(path, bytes)| json!({"path": path, "size": bytes.len()})).collect::<Vec<_>>(),
+        "installed": installed,
+    })
+}
+
+fn permission(plugin: &PluginOnDisk, capability: Capability) -> Value {
+    json!({
+        "capability": capability, "sentence": capability.sentence(), "reason": plugin.manifest.reasons.get(&capability),
+        "hosts": if capability == Capability::Network { plugin.manifest.network_hosts.clone() } else { Vec::new() },
+    })
+}
+
+async fn remove(State(engine): State<Engine>, person: Person, Path(app): Path<String>) -> Answer<StatusCode> {
+    let app = AppId::parse(&app)?;
+    blocking(move || -> Answer<()> {
+        engine
+            .workspace(&person.account)?
+            .remove(&app)
+            .map_err(|e| ApiError::missing(e.to_string()))?;
+        engine.forget_running(&person.account, &app);
+        engine.db().forget_app(&person.account, &app)?;
+        engine.apps_changed(&person.account, &app, true);
+        Ok(())
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn plugins(State(engine): State<Engine>, person: Person, Path(app): Path<String>) -> Answer<Json<Value>> {
+    let app = AppId::parse(&app)?;
+    let shown = blocking(move || -> Answer<Vec<Value>> {
+        let found = engine.workspace(&person.account)?.plugins(&app).map_err(|e| ApiError::missing(e.to_string()))?;
+        let mut shown = Vec::new();
+        for plugin in found {
+            shown.push(match plugin {
+                Err(broken) => json!({"id": broken.id, "globalId": format!("{app}__{}", broken.id), "error": broken.error, "permissions": []}),
+                Ok(plugin) => {
+                    let states = states(engine.db(), &person.account, &app, &plugin)?;
+                    let permissions = states.into_iter().map(|(capability, state)| {
+                        let mut shown = permission(&plugin, capability);
+                        shown["state"] = json!(state);
+                        shown
+                    });
+                    json!({
+                        "id": plugin.id, "globalId": format!("{app}__{}", plugin.id), "name": plugin.manifest.name,
+                        "version": plugin.manifest.version, "description": plugin.manifest.description,
+                        "hash": plugin.code.to_hex(), "enabled": true, "permissions": permissions.collect::<Vec<_>>(),
+                    })
+                }
+            });
+        }
+        Ok(shown)
+    })
+    .await?;
+    Ok(Json(json!({"plugins": shown})))
+}
+
+#[derive(Deserialize)]
+struct Approve {
+    head: String,
+    capabilities: Option<Vec<String>>,
+}
+
+async fn approve(
+    State(engine): State<Engine>,
+    person: Person,
+    Path(global): Path<String>,
+    Json(wanted): Json<Approve>,
+) -> Answer<Json<Value>> {
+    let (app, plugin) = global
+        .split_once("__")
+        .ok_or_else(|| ApiError::bad("A plugin is named <app>__<plugin>."))?;
+    let (app, id) = (AppId::parse(app)?, PluginId::parse(plugin)?);
+    let seen = CodeHash::parse(&wanted.head)
+        .ok_or_else(|| ApiError::bad("head is the hash that was shown, 64 hex digits."))?;
+    blocking(move || -> Answer<()> {
+        let plugin = engine
+            .workspace(&person.account)?
+            .plugin(&app, &id)
+            .map_err(|e| ApiError::missing(e.to_string()))?;
+        if plugin.code != seen {
+            return Err(ApiError::conflict(
+                "The plugin changed since it was shown. Look at it again before allowing it.",
+            )
+            .code("changed"));
+        }
+        let asked = &plugin.manifest.permissions;
+        let granted = match wanted.capabilities {
+            None => asked.clone(),
+            Some(names) => {
+                let mut granted = Vec::new();
+                for name in names {
+                    let capability = Capability::parse(&name).map_err(|e| ApiError::bad(e.to_string()))?;
+                    if !asked.contains(&capability) {
+                        return Err(ApiError::bad(format!(
+                            "The plugin does not ask for \"{name}\", so it cannot be allowed."
+                        )));
+                    }
+                    granted.push(capability);
+                }
+                granted
+            }
+        };
+        let by = person.caller.label();
+        engine
+            .db()
+            .replace_grants(&person.account, &app, &id, plugin.code, &granted, &by)?;
+        engine.apps_changed(&person.account, &app, false);
+        Ok(())
+    })
+    .await?;
+    Ok(Json(json!({"ok": true})))
+}
+
+async fn open_frame(
+    State(engine): State<Engine>,
+    person: Person,
+    session: Option<Extension<Session>>,
+    Path(app): Path<String>,
+) -> Answer<Json<Value>> {
+    let app = AppId::parse(&app)?;
+    let Some(Extension(session)) = session else {
+        return Err(ApiError::bad(
+            "Frames are for browsers; here an app has its own window.",
+        ));
+    };
+    engine
+        .workspace(&person.account)?
+        .app(&app)
+        .map_err(|e| ApiError::missing(e.to_string()))?;
+    let token = engine.frames().open(&session, &person.account, &app);
+    Ok(Json(json!({"token": token, "url": format!("/frame/{token}/")})))
+}
+
+#[derive(Deserialize)]
+struct FramePath {
+    app: String,
+    token: String,
+}
+
+async fn close_frame(State(engine): State<Engine>, person: Person, Path(path): Path<FramePath>) -> Answer<StatusCode> {
+    engine
+        .frames()
+        .close(&path.token, &person.account, &AppId::parse(&path.app)?);
+    Ok(StatusCode::NO_CONTENT)
+}

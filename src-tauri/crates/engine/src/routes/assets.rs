@@ -1,0 +1,149 @@
+//! Pictures, sounds and files that apps and people store, named by the hash of their bytes.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::IntoResponse;
+use http::StatusCode;
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
+use policy::{AccountId, AppId, Caller, Callers, Condition};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::door::{Asker, Table};
+use crate::error::{Answer, ApiError};
+use crate::{Engine, blocking};
+
+pub fn routes(table: Table) -> Table {
+    let own = Callers::PERSON_OR_APP;
+    table
+        .route("GET", "/v1/assets", own, Condition::OwnRecords, list)
+        .route("PUT", "/v1/assets", own, Condition::OwnRecords, put)
+        .route("GET", "/v1/assets/{id}", own, Condition::OwnRecords, get)
+}
+
+/// Bytes of one asset and of all of an account's (contract section 6).
+const ONE: usize = 64 << 20;
+const ALL: u64 = 2 << 30;
+
+fn viewer(caller: &Caller) -> Option<&AppId> {
+    caller.app()
+}
+
+async fn list(State(engine): State<Engine>, asker: Asker) -> Answer<Json<Value>> {
+    Ok(Json(
+        json!({"assets": engine.db().assets(&asker.account, viewer(&asker.caller))?}),
+    ))
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: Option<String>,
+}
+
+async fn put(
+    State(engine): State<Engine>,
+    asker: Asker,
+    Query(named): Query<Named>,
+    request: Request,
+) -> Answer<Json<Value>> {
+    let (parts, body) = request.into_parts();
+    let mime = parts
+        .headers
+        .get(CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or("application/octet-stream");
+    let mime: String = mime.chars().filter(|c| !c.is_control()).take(100).collect();
+    let name: String = named
+        .name
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(255)
+        .collect();
+    let bytes = axum::body::to_bytes(body, ONE).await.map_err(|_| {
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "An asset has at most 64 MiB, or the upload broke off.",
+        )
+    })?;
+    let row = blocking(move || -> Answer<db::AssetRow> {
+        let id = hex::encode(Sha256::digest(&bytes));
+        let folder = folder(&engine, &asker.account)?;
+        let known = engine.db().assets(&asker.account, None)?.iter().any(|a| a.id == id);
+        if !known {
+            if engine.db().asset_bytes(&asker.account)? + bytes.len() as u64 > ALL {
+                let message = "All assets together have at most 2 GiB. Delete some first.";
+                return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("quota"));
+            }
+            folder
+                .replace(&id, &bytes)
+                .map_err(|e| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+        }
+        Ok(engine.db().add_asset(
+            &asker.account,
+            viewer(&asker.caller),
+            &id,
+            &mime,
+            &name,
+            bytes.len() as u64,
+        )?)
+    })
+    .await?;
+    Ok(Json(json!(row)))
+}
+
+fn folder(engine: &Engine, account: &AccountId) -> Answer<files::Folder> {
+    let path = engine.home().join("accounts").join(account.as_str()).join("assets");
+    files::Folder::create_ambient(&path).map_err(|e| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))
+}
+
+async fn get(State(engine): State<Engine>, asker: Asker, Path(id): Path<String>) -> Answer {
+    let known = engine.db().assets(&asker.account, viewer(&asker.caller))?;
+    // Another app's asset and one that does not exist look the same.
+    let row = known
+        .into_iter()
+        .find(|a| a.id == id)
+        .ok_or_else(|| ApiError::missing("There is no such asset."))?;
+    let account = asker.account;
+    let bytes = blocking(move || -> Answer<Vec<u8>> {
+        folder(&engine, &account)?
+            .read(&row.id, ONE as u64)
+            .map_err(|e| ApiError::missing(e.to_string()))
+    })
+    .await?;
+    let kind = row
+        .mime
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    let shown = ["image/", "audio/", "video/", "font/"]
+        .iter()
+        .any(|k| kind.starts_with(k))
+        || kind == "text/plain";
+    let headers = [
+        (
+            CONTENT_TYPE,
+            HeaderValue::from_str(&row.mime).unwrap_or(HeaderValue::from_static("application/octet-stream")),
+        ),
+        (
+            CONTENT_DISPOSITION,
+            HeaderValue::from_static(if shown { "inline" } else { "attachment" }),
+        ),
+        (
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static("sandbox; default-src 'none'"),
+        ),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (
+            CACHE_CONTROL,
+            HeaderValue::from_static("private, max-age=31536000, immutable"),
+        ),
+    ];
+    Ok((headers, Body::from(bytes)).into_response())
+}

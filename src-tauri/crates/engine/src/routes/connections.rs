@@ -1,0 +1,359 @@
+//! Model servers the person named, and their keys. A key goes from the request straight into the vault.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use db::ConnectionRow;
+use http::StatusCode;
+use policy::{AccountId, Caller, Callers, Condition, random_hex};
+use secrets::{Kept, Origin, Secret};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::bus::Event;
+use crate::door::{Asker, Context, Person, Table};
+use crate::error::{Answer, ApiError};
+use crate::{Engine, blocking};
+
+pub fn routes(table: Table) -> Table {
+    let (all, person, always) = ("/v1/settings/connections", Callers::PERSON, Condition::Always);
+    let (one, key) = ("/v1/settings/connections/{id}", "/v1/settings/connections/{id}/key");
+    table
+        .route("GET", all, Callers::PERSON_OR_APP, Condition::OwnRecords, list)
+        .route("POST", all, person, always, add)
+        .route("PATCH", one, person, always, change)
+        .route("DELETE", one, person, always, remove)
+        .route("PUT", key, person, always, put_key)
+        .route("DELETE", key, person, always, delete_key)
+        .route(
+            "GET",
+            "/v1/settings/providers",
+            Callers::PERSON_OR_APP,
+            always,
+            providers,
+        )
+        .route("GET", "/v1/settings/local-servers", person, always, local_servers)
+}
+
+const NAME_LIMIT: usize = 60;
+const URL_LIMIT: usize = 2048;
+const MODELS_LIMIT: usize = 500;
+
+/// A key on its way in. No `Debug`: it must not be printed.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct KeyText(String);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wanted {
+    name: Option<String>,
+    base_url: Option<String>,
+    key: Option<KeyText>,
+    models: Option<Value>,
+    api: Option<String>,
+}
+
+fn checked_name(name: &str) -> Answer<String> {
+    let name = name.trim();
+    if name.is_empty() || name.chars().count() > NAME_LIMIT {
+        return Err(ApiError::bad(format!(
+            "A connection's name has 1 to {NAME_LIMIT} characters."
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+fn checked_url(text: &str) -> Answer<Url> {
+    let text = text.trim();
+    let wrong = |why: &str| {
+        ApiError::bad(format!(
+            "The address \"{}\" cannot be used: {why}.",
+            text.chars().take(200).collect::<String>()
+        ))
+    };
+    if text.len() > URL_LIMIT {
+        return Err(wrong("it is too long"));
+    }
+    // What people type for a server on their own machine.
+    let local = text.starts_with("localhost") || text.starts_with("127.") || text.starts_with("[::1]");
+    let full = if text.contains("://") {
+        text.to_owned()
+    } else if local {
+        format!("http://{text}")
+    } else {
+        format!("https://{text}")
+    };
+    let url = Url::parse(&full).map_err(|e| wrong(&e.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("it must begin with http:// or https://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong(
+            "a user name or password does not belong in it; give a key instead",
+        ));
+    }
+    Origin::of(&url).map_err(|e| wrong(&e.to_string()))?;
+    Ok(providers::normal_base(&url))
+}
+
+fn checked_models(models: &Value) -> Answer<Value> {
+    let list = models.as_array().is_some_and(|list| {
+        list.len() <= MODELS_LIMIT
+            && list
+                .iter()
+                .all(|m| m.as_str().is_some_and(|m| !m.is_empty() && m.len() <= 200))
+    });
+    if models == "auto" || list {
+        return Ok(models.clone());
+    }
+    Err(ApiError::bad("Models are \"auto\" or a list of model names."))
+}
+
+fn checked_api(api: Option<&str>) -> Answer<()> {
+    match api {
+        None | Some("openai-completions") => Ok(()),
+        Some(other) => Err(ApiError::bad(format!(
+            "The interface \"{other}\" is not supported yet: use openai-completions."
+        ))),
+    }
+}
+
+/// Saves `key` and answers what to tell the person about where it is.
+async fn save_key(engine: &Engine, account: &AccountId, row: &ConnectionRow, key: KeyText) -> Answer<Option<String>> {
+    let text = key.0.trim().to_owned();
+    if text.is_empty() {
+        return Err(ApiError::bad("The key is empty."));
+    }
+    let url = Url::parse(&row.base_url).map_err(|e| ApiError::bad(e.to_string()))?;
+    let origin = Origin::of(&url).map_err(|e| ApiError::bad(e.to_string()))?;
+    let (vault, id) = (engine.vault().clone(), Engine::key_id(account, &row.id));
+    let status = engine.vault().status();
+    let kept = blocking(move || vault.put(&id, origin, Secret::new(text)))
+        .await
+        .map_err(|e| ApiError::bad(e.to_string()))?;
+    Ok(match kept {
+        Kept::Keychain => None,
+        Kept::ThisRun => Some(format!(
+            "This key is kept until Chrysalis ends and not saved: no keychain can be used{}.",
+            status.reason.map(|r| format!(" ({r})")).unwrap_or_default()
+        )),
+    })
+}
+
+fn local(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| match url.host() {
+        Some(url::Host::Domain(name)) => {
+            name == "localhost" || name.ends_with(".localhost") || name.ends_with(".local") || !name.contains('.')
+        }
+        Some(url::Host::Ipv4(v4)) => v4.is_loopback() || v4.is_private(),
+        Some(url::Host::Ipv6(v6)) => v6.is_loopback() || v6.is_unique_local(),
+        None => false,
+    })
+}
+
+fn shown(engine: &Engine, account: &AccountId, row: &ConnectionRow) -> Value {
+    let kept = engine
+        .key_of(account, row)
+        .and_then(|_| engine.vault().has(&Engine::key_id(account, &row.id)));
+    json!({
+        "id": row.id, "name": row.name, "api": row.api, "baseUrl": row.base_url, "models": row.models,
+        "hasKey": kept.is_some(),
+        "keyKept": kept.map(|k| match k { Kept::Keychain => "keychain", Kept::ThisRun => "run" }),
+        "local": local(&row.base_url),
+    })
+}
+
+async fn list(State(engine): State<Engine>, asker: Asker) -> Answer<Json<Value>> {
+    let rows = engine.db().connections(&asker.account)?;
+    if matches!(asker.caller, Caller::App { .. }) {
+        // Pages learn which connections there are, not where they are.
+        let rows = rows
+            .iter()
+            .map(|r| json!({"id": r.id, "name": r.name, "api": r.api, "models": r.models}));
+        return Ok(Json(json!({"connections": rows.collect::<Vec<_>>()})));
+    }
+    let (of, account) = (engine.clone(), asker.account);
+    let shown = blocking(move || rows.iter().map(|r| shown(&of, &account, r)).collect::<Vec<_>>()).await;
+    let status = engine.vault().status();
+    Ok(Json(
+        json!({"connections": shown, "keychain": {"usable": status.usable, "reason": status.reason}}),
+    ))
+}
+
+fn slug(name: &str) -> String {
+    let words: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    let words: Vec<&str> = words.split('-').filter(|w| !w.is_empty()).collect();
+    let slug: String = words.join("-").chars().take(24).collect();
+    if slug.is_empty() { "server".into() } else { slug }
+}
+
+async fn saved(
+    engine: Engine,
+    account: AccountId,
+    row: ConnectionRow,
+    status: StatusCode,
+    notice: Option<String>,
+) -> Answer<(StatusCode, Json<Value>)> {
+    engine.models_changed(&account);
+    engine.bus().send(Event {
+        account: account.clone(),
+        app: None,
+        kind: "connections_changed",
+        payload: json!({"id": row.id}),
+    });
+    let connection = blocking(move || shown(&engine, &account, &row)).await;
+    let mut answer = json!({"connection": connection});
+    if let Some(notice) = notice {
+        answer["notice"] = notice.into();
+    }
+    Ok((status, Json(answer)))
+}
+
+async fn add(
+    State(engine): State<Engine>,
+    person: Person,
+    Json(wanted): Json<Wanted>,
+) -> Answer<(StatusCode, Json<Value>)> {
+    checked_api(wanted.api.as_deref())?;
+    let url = checked_url(
+        &wanted
+            .base_url
+            .ok_or_else(|| ApiError::bad("A connection needs its address (baseUrl)."))?,
+    )?;
+    let host = url.host_str().unwrap_or("server").to_owned();
+    let name = checked_name(wanted.name.as_deref().filter(|n| !n.trim().is_empty()).unwrap_or(&host))?;
+    let row = ConnectionRow {
+        id: format!("c_{}-{}", slug(&name), random_hex(3)),
+        name,
+        api: "openai-completions".into(),
+        base_url: url.to_string(),
+        models: wanted.models.as_ref().map_or(Ok("auto".into()), checked_models)?,
+    };
+    let (db, account, new) = (engine.db().clone(), person.account.clone(), row.clone());
+    blocking(move || db.put_connection(&account, &new)).await?;
+    let notice = match wanted.key {
+        None => None,
+        Some(key) => match save_key(&engine, &person.account, &row, key).await {
+            Ok(notice) => notice,
+            Err(error) => {
+                engine.db().delete_connection(&person.account, &row.id)?;
+                return Err(error);
+            }
+        },
+    };
+    saved(engine, person.account, row, StatusCode::CREATED, notice).await
+}
+
+fn found(engine: &Engine, account: &AccountId, id: &str) -> Answer<ConnectionRow> {
+    engine
+        .db()
+        .connection(account, id)?
+        .ok_or_else(|| ApiError::missing("There is no such connection."))
+}
+
+async fn forget(engine: &Engine, account: &AccountId, id: &str) -> Answer<()> {
+    let (vault, id) = (engine.vault().clone(), Engine::key_id(account, id));
+    blocking(move || vault.forget(&id)).await.map_err(|e| {
+        ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("The key could not be removed from the keychain: {e}"),
+        )
+    })
+}
+
+async fn change(
+    State(engine): State<Engine>,
+    person: Person,
+    Path(id): Path<String>,
+    Json(wanted): Json<Wanted>,
+) -> Answer<(StatusCode, Json<Value>)> {
+    let mut row = found(&engine, &person.account, &id)?;
+    checked_api(wanted.api.as_deref())?;
+    if let Some(name) = &wanted.name {
+        row.name = checked_name(name)?;
+    }
+    if let Some(models) = &wanted.models {
+        row.models = checked_models(models)?;
+    }
+    let mut notice = None;
+    if let Some(given) = &wanted.base_url {
+        let url = checked_url(given)?;
+        if url.as_str() != row.base_url {
+            row.base_url = url.to_string();
+            let id = Engine::key_id(&person.account, &row.id);
+            let vault = engine.vault().clone();
+            if blocking(move || vault.has(&id)).await.is_some() {
+                // Before the new address is saved: at no moment do both exist.
+                forget(&engine, &person.account, &row.id).await?;
+                if wanted.key.is_none() {
+                    notice = Some("The address changed, so its key was forgotten. Enter the key again if the new address needs one.".into());
+                }
+            }
+        }
+    }
+    let (db, account, new) = (engine.db().clone(), person.account.clone(), row.clone());
+    blocking(move || db.put_connection(&account, &new)).await?;
+    if let Some(key) = wanted.key {
+        notice = save_key(&engine, &person.account, &row, key).await?;
+    }
+    saved(engine, person.account, row, StatusCode::OK, notice).await
+}
+
+async fn remove(State(engine): State<Engine>, person: Person, Path(id): Path<String>) -> Answer<StatusCode> {
+    found(&engine, &person.account, &id)?;
+    forget(&engine, &person.account, &id).await?;
+    let (db, account, gone) = (engine.db().clone(), person.account.clone(), id.clone());
+    blocking(move || db.delete_connection(&account, &gone)).await?;
+    engine.models_changed(&person.account);
+    engine.bus().send(Event {
+        account: person.account,
+        app: None,
+        kind: "connections_changed",
+        payload: json!({"id": id}),
+    });
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+struct KeyBody {
+    key: KeyText,
+}
+
+async fn put_key(
+    State(engine): State<Engine>,
+    person: Person,
+    Path(id): Path<String>,
+    Json(body): Json<KeyBody>,
+) -> Answer<(StatusCode, Json<Value>)> {
+    let row = found(&engine, &person.account, &id)?;
+    let notice = save_key(&engine, &person.account, &row, body.key).await?;
+    saved(engine, person.account, row, StatusCode::OK, notice).await
+}
+
+async fn delete_key(
+    State(engine): State<Engine>,
+    person: Person,
+    Path(id): Path<String>,
+) -> Answer<(StatusCode, Json<Value>)> {
+    let row = found(&engine, &person.account, &id)?;
+    forget(&engine, &person.account, &id).await?;
+    saved(engine, person.account, row, StatusCode::OK, None).await
+}
+
+async fn providers() -> Json<Value> {
+    Json(json!({"presets": providers::presets()}))
+}
+
+async fn local_servers(State(engine): State<Engine>, _person: Person, Context(context): Context) -> Json<Value> {
+    Json(json!({"servers": providers::probe_local(&context, engine.net()).await}))
+}

@@ -1,0 +1,32 @@
+//! The routes of `/v1`, one module per resource.
+
+mod activity;
+mod apps;
+mod assets;
+mod auth;
+mod connections;
+mod events;
+mod models;
+mod pages;
+mod settings;
+
+use axum::Router;
+use policy::Access;
+
+use crate::Engine;
+use crate::door::Table;
+
+/// The router and the access table, made by one registration.
+pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {
+    let table = Table::new(engine.clone());
+    let table = auth::routes(table);
+    let table = settings::routes(table);
+    let table = connections::routes(table);
+    let table = models::routes(table);
+    let table = apps::routes(table);
+    let table = pages::routes(table);
+    let table = assets::routes(table);
+    let table = events::routes(table);
+    let table = activity::routes(table);
+    table.finish()
+}

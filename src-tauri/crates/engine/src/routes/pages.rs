@@ -1,0 +1,242 @@
+//! What an app's own pages use: storage, running answers, and the app's plugins.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use futures::{StreamExt, stream};
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use percent_encoding::percent_decode_str;
+use policy::{CallContext, Callers, Capability, Condition, is_management_head};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::door::{AppOf, Context, Table};
+use crate::error::{Answer, ApiError};
+use crate::routes::events::{data, event_stream};
+use crate::streams::Place;
+use crate::{Engine, blocking};
+use apps::plugin_call::{RouteAnswer, RouteRequest};
+
+pub fn routes(table: Table) -> Table {
+    let own = Callers::PERSON_OR_APP;
+    table
+        .route("GET", "/v1/apps/{app}/__storage", own, Condition::OwnApp, storage)
+        .route("POST", "/v1/apps/{app}/__storage", own, Condition::OwnApp, store)
+        .route(
+            "GET",
+            "/v1/apps/{app}/__streams/{chat}",
+            own,
+            Condition::OwnApp,
+            read_stream,
+        )
+        .route("POST", "/v1/apps/{app}/__abort", own, Condition::OwnApp, abort)
+        .route("*", "/v1/apps/{app}/{*rest}", own, Condition::OwnAppRoutes, dispatch)
+}
+
+async fn storage(State(engine): State<Engine>, of: AppOf) -> Answer<Json<Value>> {
+    let local = engine.db().page_storage(&of.account, &of.app)?;
+    Ok(Json(
+        json!({"local": local, "session": engine.page_sessions().all(&of.account, &of.app)}),
+    ))
+}
+
+#[derive(Deserialize)]
+struct Change {
+    which: String,
+    op: String,
+    key: Option<String>,
+    value: Option<String>,
+}
+
+async fn store(State(engine): State<Engine>, of: AppOf, Json(change): Json<Change>) -> Answer<StatusCode> {
+    let key = change.key.as_deref();
+    let named = || key.ok_or_else(|| ApiError::bad("A storage change needs its key."));
+    match (change.which.as_str(), change.op.as_str()) {
+        ("local", "clear") => engine.db().clear_page_storage(&of.account, &of.app)?,
+        ("local", "remove") => engine.db().put_page_item(&of.account, &of.app, named()?, None)?,
+        ("local", "set") => {
+            let value = change.value.unwrap_or_default();
+            engine
+                .db()
+                .put_page_item(&of.account, &of.app, named()?, Some(&value))?;
+        }
+        ("session", "clear") => engine.page_sessions().clear(&of.account, &of.app),
+        ("session", "remove") => engine.page_sessions().put(&of.account, &of.app, named()?, None)?,
+        ("session", "set") => engine
+            .page_sessions()
+            .put(&of.account, &of.app, named()?, change.value.as_deref())?,
+        _ => {
+            return Err(ApiError::bad(
+                "A storage change has which: local or session, and op: set, remove or clear.",
+            ));
+        }
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+struct Chat {
+    app: String,
+    chat: String,
+}
+
+async fn read_stream(State(engine): State<Engine>, of: AppOf, Path(chat): Path<Chat>) -> Answer {
+    debug_assert_eq!(chat.app, of.app.as_str());
+    let answer = engine.streams().find(&of.account, &of.app, &chat.chat).ok_or_else(|| {
+        ApiError::missing("No answer of that name is running or ended in the last minute.").code("no-stream")
+    })?;
+    let events = stream::unfold(Some((answer, Place::default())), |state| async move {
+        let (answer, mut place) = state?;
+        let news = answer.next(&mut place).await;
+        let mut out = Vec::new();
+        if !news.thinking.is_empty() {
+            out.extend_from_slice(&data(&json!({"thinking": news.thinking}).to_string()));
+        }
+        if !news.delta.is_empty() {
+            out.extend_from_slice(&data(&json!({"delta": news.delta}).to_string()));
+        }
+        let Some(end) = news.end else {
+            return Some((out, Some((answer, place))));
+        };
+        let mut done = json!({"done": true, "stopped": end.stopped});
+        if let Some(error) = end.error {
+            done["error"] = error.into();
+        }
+        out.extend_from_slice(&data(&done.to_string()));
+        Some((out, None))
+    });
+    Ok(event_stream(Body::from_stream(events.map(Ok::<_, Infallible>))))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Abort {
+    chat_id: String,
+}
+
+async fn abort(State(engine): State<Engine>, of: AppOf, Json(abort): Json<Abort>) -> Json<Value> {
+    let active = engine.streams().stop(&of.account, &of.app, &abort.chat_id);
+    Json(json!({"ok": true, "active": active}))
+}
+
+/// Bytes of a request body for plugins (contract section 6).
+const BODY_LIMIT: usize = 32 << 20;
+
+/// Hands a request to the app's plugins. The work runs on its own: a page that goes away does not stop it.
+async fn dispatch(State(engine): State<Engine>, of: AppOf, Context(context): Context, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    let prefix = format!("/v1/apps/{}/", of.app);
+    let raw = parts.uri.path().strip_prefix(&prefix).unwrap_or_default();
+    let rest = percent_decode_str(raw).decode_utf8_lossy();
+    if is_management_head(&rest) {
+        return Err(ApiError::missing(format!(
+            "There is no {} {}.",
+            parts.method,
+            parts.uri.path()
+        )));
+    }
+    let path = format!("/{rest}");
+    let query = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
+        .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
+        .collect::<Map<_, _>>();
+    let bytes = axum::body::to_bytes(body, BODY_LIMIT).await.map_err(|_| {
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "The request is over 32 MiB, or broke off.",
+        )
+    })?;
+    let body = match serde_json::from_slice(&bytes) {
+        Ok(json) => json,
+        Err(_) if bytes.is_empty() => Value::Null,
+        Err(_) => Value::String(String::from_utf8_lossy(&bytes).into_owned()),
+    };
+    let wanted = RouteRequest {
+        method: parts.method.to_string(),
+        path,
+        query,
+        body,
+    };
+    let work = tokio::spawn(ask_plugins(engine, of, context, wanted));
+    work.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a plugin call broke");
+        Err(ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The call broke inside Chrysalis; the log says where.",
+        ))
+    })
+}
+
+async fn ask_plugins(engine: Engine, of: AppOf, context: CallContext, wanted: RouteRequest) -> Answer {
+    let (workspace, app) = (engine.workspace(&of.account)?, of.app.clone());
+    let plugins = blocking(move || workspace.plugins(&app))
+        .await
+        .map_err(|e| ApiError::missing(format!("App \"{}\": {e}", of.app)))?;
+    let beyond: Arc<dyn apps::host::Beyond> = Arc::new(engine.clone());
+    let mut waiting = Vec::new();
+    let mut broken = Vec::new();
+    for plugin in plugins {
+        let plugin = match plugin {
+            Ok(plugin) => plugin,
+            Err(error) => {
+                broken.push(format!("Plugin {}: {}.", error.id, error.error));
+                continue;
+            }
+        };
+        if !engine
+            .plugins()
+            .granted(&of.account, &of.app, &plugin, Capability::Routes)?
+        {
+            waiting.push(plugin.id.to_string());
+            continue;
+        }
+        match engine
+            .plugins()
+            .route(&context, beyond.clone(), &of.account, &of.app, &plugin, &wanted)
+            .await
+        {
+            Ok(Some(answer)) => return Ok(reply(answer)),
+            Ok(None) => {}
+            Err(error) => {
+                engine.plugin_failed(&context, &of.app, &plugin.id, &error.to_string());
+                return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).code("plugin"));
+            }
+        }
+    }
+    if !broken.is_empty() {
+        return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, broken.join(" ")).code("plugin"));
+    }
+    if !waiting.is_empty() {
+        let message = format!(
+            "Plugin {} of this app may not answer: its code is new or was changed and nobody has allowed it. Open Plugins in \
+             the launcher to look at it and allow it.",
+            waiting.join(", ")
+        );
+        return Err(ApiError::forbidden(message).code("permission"));
+    }
+    Err(ApiError::missing(format!(
+        "No plugin of this app answers {} {}.",
+        wanted.method, wanted.path
+    )))
+}
+
+/// A plugin's words are never a page of ours: whatever type it claims, a browser that shows it runs nothing.
+fn reply(answer: RouteAnswer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+    let kind = HeaderValue::from_str(&answer.content_type)
+        .unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
+    let headers = [
+        (CONTENT_TYPE, kind),
+        (
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static("sandbox; default-src 'none'"),
+        ),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (status, headers, Body::from(answer.body)).into_response()
+}

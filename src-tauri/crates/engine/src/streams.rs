@@ -1,0 +1,234 @@
+//! Running answers. One buffer per model request, read by the plugin that asked and by any number of pages, each at its
+//! own pace; so a page that reloads, or comes late, finds all of it. Nobody's slowness holds anyone else up.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use policy::{AccountId, AppId};
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// How long a finished answer can still be read.
+const LINGER: Duration = Duration::from_secs(60);
+/// Bytes of one answer; a longer one is stopped and marked.
+pub const ANSWER_LIMIT: usize = 16 << 20;
+/// Answers remembered per app, running ones included.
+const PER_APP: usize = 256;
+
+/// How an answer ended.
+#[derive(Debug, Clone)]
+pub struct End {
+    pub stopped: bool,
+    pub error: Option<String>,
+    /// Contract section 4.2.
+    pub result: Value,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    text: String,
+    thinking: String,
+    end: Option<End>,
+    ended_at: Option<Instant>,
+}
+
+/// One model request's answer as it grows.
+pub struct Answer {
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+    stop: watch::Sender<bool>,
+}
+
+/// How far one reader has come, in bytes.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Place {
+    text: usize,
+    thinking: usize,
+}
+
+/// What a reader has not seen yet.
+#[derive(Debug, Default)]
+pub struct News {
+    pub delta: String,
+    pub thinking: String,
+    pub end: Option<End>,
+}
+
+impl Answer {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: watch::channel(()).0,
+            stop: watch::channel(false).0,
+        })
+    }
+
+    /// Adds text; `false` when the answer is over [`ANSWER_LIMIT`] and must end.
+    pub fn push(&self, text: &str, thinking: &str) -> bool {
+        let mut state = self.state.lock();
+        state.text.push_str(text);
+        state.thinking.push_str(thinking);
+        let fits = state.text.len() + state.thinking.len() <= ANSWER_LIMIT;
+        drop(state);
+        self.changed.send_replace(());
+        fits
+    }
+
+    pub fn finish(&self, end: End) {
+        let mut state = self.state.lock();
+        if state.end.is_none() {
+            state.end = Some(end);
+            state.ended_at = Some(Instant::now());
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    pub fn so_far(&self) -> (String, String) {
+        let state = self.state.lock();
+        (state.text.clone(), state.thinking.clone())
+    }
+
+    /// What came after `place`, moving it on.
+    fn read(&self, place: &mut Place) -> News {
+        let state = self.state.lock();
+        let news = News {
+            delta: state.text[place.text..].to_owned(),
+            thinking: state.thinking[place.thinking..].to_owned(),
+            end: state.end.clone(),
+        };
+        *place = Place {
+            text: state.text.len(),
+            thinking: state.thinking.len(),
+        };
+        news
+    }
+
+    /// Waits until there is something after `place`, or the end.
+    pub async fn next(&self, place: &mut Place) -> News {
+        let mut changed = self.changed.subscribe();
+        loop {
+            let news = self.read(place);
+            if !news.delta.is_empty() || !news.thinking.is_empty() || news.end.is_some() {
+                return news;
+            }
+            // The sender is in `self`, so it cannot be gone.
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Asks the request to stop; it ends with what has arrived.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    pub fn stopped(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// Completes when [`Answer::stop`] was called.
+    pub async fn stop_asked(&self) {
+        let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
+    }
+
+    fn ended(&self) -> bool {
+        self.state.lock().end.is_some()
+    }
+}
+
+/// Answers by the app they belong to and the name its page gave them.
+#[derive(Default)]
+pub struct Streams(Mutex<HashMap<(AccountId, AppId), Vec<(String, Arc<Answer>)>>>);
+
+impl Streams {
+    /// Makes an answer readable under `name`. A later one of the same name hides the earlier.
+    pub fn add(&self, account: &AccountId, app: &AppId, name: &str, answer: &Arc<Answer>) {
+        let mut all = self.0.lock();
+        let list = all.entry((account.clone(), app.clone())).or_default();
+        list.retain(|(_, a)| a.state.lock().ended_at.is_none_or(|at| at.elapsed() < LINGER));
+        if list.len() >= PER_APP
+            && let Some(oldest) = list.iter().position(|(_, a)| a.ended())
+        {
+            list.remove(oldest);
+        }
+        if list.len() < PER_APP {
+            list.push((name.to_owned(), answer.clone()));
+        }
+    }
+
+    /// The newest answer of that name.
+    pub fn find(&self, account: &AccountId, app: &AppId, name: &str) -> Option<Arc<Answer>> {
+        let all = self.0.lock();
+        let list = all.get(&(account.clone(), app.clone()))?;
+        list.iter().rev().find(|(n, _)| n == name).map(|(_, a)| a.clone())
+    }
+
+    /// Stops every running answer of that name; whether there was one.
+    pub fn stop(&self, account: &AccountId, app: &AppId, name: &str) -> bool {
+        let all = self.0.lock();
+        let mut active = false;
+        for (_, answer) in all
+            .get(&(account.clone(), app.clone()))
+            .into_iter()
+            .flatten()
+            .filter(|(n, _)| n == name)
+        {
+            if !answer.ended() {
+                active = true;
+                answer.stop();
+            }
+        }
+        active
+    }
+
+    /// Stops everything an app runs; for removal of the app.
+    pub fn stop_app(&self, account: &AccountId, app: &AppId) {
+        for (_, answer) in self
+            .0
+            .lock()
+            .remove(&(account.clone(), app.clone()))
+            .into_iter()
+            .flatten()
+        {
+            answer.stop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn late_and_slow_readers_get_everything_once() {
+        let answer = Answer::new();
+        answer.push("ab", "");
+        let mut early = Place::default();
+        assert_eq!(answer.next(&mut early).await.delta, "ab");
+        answer.push("cé", "hm");
+        answer.push("d", "");
+        let news = answer.next(&mut early).await;
+        assert_eq!((news.delta.as_str(), news.thinking.as_str()), ("céd", "hm"));
+        answer.finish(End {
+            stopped: false,
+            error: None,
+            result: Value::Null,
+        });
+        assert!(answer.next(&mut early).await.end.is_some());
+        let late = answer.next(&mut Place::default()).await;
+        assert_eq!(late.delta, "abcéd");
+        assert!(late.end.is_some());
+    }
+
+    #[test]
+    fn names_are_per_app() {
+        let (account, streams) = (AccountId::random(), Streams::default());
+        let (a, b) = (AppId::parse("a").unwrap(), AppId::parse("b").unwrap());
+        streams.add(&account, &a, "x", &Answer::new());
+        assert!(streams.find(&account, &b, "x").is_none());
+        assert!(!streams.stop(&account, &b, "x"));
+        assert!(streams.stop(&account, &a, "x"));
+    }
+}
