@@ -1,0 +1,4 @@
+//! The worker, for this crate's own tests.
+fn main() {
+    sandbox::worker_main()
+}

@@ -1,0 +1,92 @@
+//! JSON that a worker sent.
+
+use serde_json::Value;
+
+/// How much JSON one call may have in the engine's memory at the same moment.
+///
+/// A parsed value takes about 32 bytes where the text `0,` takes two, so bytes alone are no limit: values are counted
+/// before anything is parsed.
+#[derive(Debug)]
+pub struct Budget {
+    bytes: usize,
+    values: usize,
+}
+
+/// What one text took from the budget, to be given back.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    bytes: usize,
+    values: usize,
+}
+
+impl Budget {
+    /// 64 MiB of text (one frame) and a million values (about 100 MB parsed, at worst).
+    pub fn new() -> Budget {
+        Budget {
+            bytes: 64 << 20,
+            values: 1_000_000,
+        }
+    }
+
+    /// Parses `text`, taking its size from the budget. The error says what was wrong.
+    pub fn parse(&mut self, text: &str) -> Result<(Value, Cost), String> {
+        let cost = Cost {
+            bytes: text.len(),
+            values: values(text.as_bytes()),
+        };
+        let (Some(bytes), Some(values)) = (self.bytes.checked_sub(cost.bytes), self.values.checked_sub(cost.values))
+        else {
+            return Err("more data than the 64 MiB or one million values that may be under way at once".into());
+        };
+        let value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+        (self.bytes, self.values) = (bytes, values);
+        Ok((value, cost))
+    }
+
+    /// Gives back what a text took, once its value is gone.
+    pub fn release(&mut self, cost: Cost) {
+        self.bytes += cost.bytes;
+        self.values += cost.values;
+    }
+}
+
+/// Upper bound of the values in a JSON text: everything that can begin one, outside of strings.
+fn values(text: &[u8]) -> usize {
+    let (mut count, mut quoted, mut escaped) = (1, false, false);
+    for &byte in text {
+        if quoted {
+            (escaped, quoted) = (byte == b'\\' && !escaped, escaped || byte != b'"');
+        } else {
+            match byte {
+                b'"' => quoted = true,
+                b',' | b'[' | b'{' | b':' => count += 1,
+                _ => {}
+            }
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bomb_is_refused_before_it_is_parsed() {
+        let bomb = format!("[{}0]", "0,".repeat(1_000_000));
+        assert!(Budget::new().parse(&bomb).unwrap_err().contains("one million values"));
+        let deep = "[".repeat(100_000);
+        assert!(Budget::new().parse(&deep).unwrap_err().contains("not JSON"));
+    }
+
+    #[test]
+    fn commas_in_strings_are_free_and_costs_come_back() {
+        let text = format!("\"{}\"", "\\\",[".repeat(1_000_000));
+        let mut budget = Budget::new();
+        let (_, cost) = budget.parse(&text).unwrap();
+        assert_eq!(cost.values, 1);
+        let before = budget.bytes;
+        budget.release(cost);
+        assert_eq!(budget.bytes, before + text.len());
+    }
+}

@@ -1,0 +1,473 @@
+//! The JavaScript engine of a worker and one run of one export in it.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+};
+
+use rquickjs::{
+    Array, Coerced, Context, Ctx, Error, Exception, Function, Module, Object, Persistent, Promise, Runtime, Value,
+    WriteOptions,
+    function::{Args, Opt},
+    module::Declared,
+    promise::PromiseState,
+};
+
+use super::{
+    channel::{Channel, Gone},
+    describe::{self, Stop},
+    modules::Inert,
+};
+use crate::frame::{Answer, Failed, FromWorker, ToWorker};
+
+/// JavaScript stack in bytes, as in the reference engine. The thread's own stack is larger.
+const STACK: usize = 1 << 20;
+
+/// Jobs left over when the answer stands (a `then` behind it, say) that are still run. A worker with more is replaced:
+/// jobs must never run in a later call.
+const LAST_JOBS: u32 = 1000;
+
+/// Log frames one run may send, and characters in each. The host keeps fewer: this only spares both sides the flood.
+const LOG_FRAMES: u32 = 1000;
+const LOG_CHARS: usize = 2000;
+
+/// Name of the prelude in stacks.
+const PRELUDE: &str = "host";
+
+/// Makes the engine and the allocator ask the system for what they ask only once, before the lock-down.
+pub fn warm_up() {
+    if let Ok(runtime) = Runtime::new()
+        && let Ok(context) = Context::full(&runtime)
+    {
+        let _ = context.with(|ctx| {
+            ctx.eval::<Value, _>("[new Date().getTimezoneOffset(), Math.random()]")
+                .map(drop)
+        });
+    }
+}
+
+/// What one worker runs, and the engine it runs in.
+pub struct Script {
+    // Order matters: values of the engine go before the engine.
+    shared: Rc<Shared>,
+    fresh: Option<Fresh>,
+    used: Option<Fresh>,
+    runtime: Option<Runtime>,
+    texts: Texts,
+    memory: u64,
+    persistent: bool,
+    clean: bool,
+}
+
+/// A context in which the prelude has run and nothing of the plugin.
+struct Fresh {
+    sandbox: Persistent<Object<'static>>,
+    make_host: Persistent<Function<'static>>,
+    /// The plugin's exports, once it has been evaluated here.
+    exports: Option<Persistent<Object<'static>>>,
+    context: Context,
+}
+
+/// The two modules, as text and, once compiled, as bytecode. The bytecode never leaves this process.
+struct Texts {
+    file: String,
+    source: String,
+    prelude: String,
+    compiled_source: Option<Vec<u8>>,
+    compiled_prelude: Option<Vec<u8>>,
+}
+
+type Settle = (Persistent<Function<'static>>, Persistent<Function<'static>>);
+
+/// What the intrinsics share with the loop.
+struct Shared {
+    channel: Channel,
+    open: RefCell<BTreeMap<u32, Settle>>,
+    next: Cell<u32>,
+    logged: Cell<u32>,
+}
+
+impl Script {
+    pub fn new(
+        channel: Channel,
+        file: String,
+        source: String,
+        prelude: String,
+        memory: u64,
+        persistent: bool,
+    ) -> Script {
+        let shared = Shared {
+            channel,
+            open: RefCell::default(),
+            next: Cell::new(1),
+            logged: Cell::new(0),
+        };
+        Script {
+            shared: Rc::new(shared),
+            fresh: None,
+            used: None,
+            runtime: None,
+            texts: Texts {
+                file,
+                source,
+                prelude,
+                compiled_source: None,
+                compiled_prelude: None,
+            },
+            memory,
+            persistent,
+            clean: true,
+        }
+    }
+
+    /// Builds the context of the next run ahead of it, off the clock of any call: no plugin code runs here. A failure
+    /// shows up again, and is reported, in `run`.
+    pub fn prepare(&mut self) {
+        if self.fresh.is_none() {
+            self.fresh = self.build().ok();
+        }
+    }
+
+    fn build(&mut self) -> Result<Fresh, Failed> {
+        let engine = |error: Error| Failed {
+            message: error.to_string(),
+            ..Failed::default()
+        };
+        if self.runtime.is_none() {
+            let runtime = Runtime::new().map_err(engine)?;
+            runtime.set_memory_limit(usize::try_from(self.memory).unwrap_or(usize::MAX));
+            runtime.set_max_stack_size(STACK);
+            runtime.set_loader(Inert, Inert);
+            self.runtime = Some(runtime);
+        }
+        let Some(runtime) = &self.runtime else {
+            return Err(Failed::default());
+        };
+        let context = Context::full(runtime).map_err(engine)?;
+        let parts = context.with(|ctx| {
+            let shared = &self.shared;
+            let prelude = (PRELUDE, self.texts.prelude.as_str(), &mut self.texts.compiled_prelude);
+            run_prelude(&ctx, shared, prelude).map_err(|stop| describe::failed(&ctx, stop, PRELUDE, self.memory))
+        });
+        let (sandbox, make_host) = parts?;
+        Ok(Fresh {
+            sandbox,
+            make_host,
+            exports: None,
+            context,
+        })
+    }
+
+    /// Runs one export to its end. An error means that the host is gone.
+    pub fn run(&mut self, export: &str, args: String, data: String) -> Result<FromWorker, Gone> {
+        self.shared.logged.set(0);
+        let mut fresh = match self.fresh.take() {
+            Some(fresh) => fresh,
+            None => match self.build() {
+                Ok(fresh) => fresh,
+                Err(failed) => return Ok(FromWorker::Failed(failed)),
+            },
+        };
+        let context = fresh.context.clone();
+        let (shared, texts) = (&self.shared, &mut self.texts);
+        let last = context.with(|ctx| {
+            let run = Run { ctx: &ctx, shared };
+            let result = run.all(&mut fresh, texts, export, args, data);
+            let left = run.last_jobs();
+            match result {
+                Ok((exported, value)) => Ok(FromWorker::Done {
+                    exported,
+                    value,
+                    heap: heap(),
+                    clean: self.persistent || !left,
+                }),
+                Err(Stop::Gone(gone)) => Err(gone),
+                Err(stop) => {
+                    let mut failed = describe::failed(&ctx, stop, &texts.file, self.memory);
+                    failed.clean = !failed.memory && (self.persistent || !left);
+                    Ok(FromWorker::Failed(failed))
+                }
+            }
+        })?;
+        self.clean = matches!(
+            &last,
+            FromWorker::Done { clean: true, .. } | FromWorker::Failed(Failed { clean: true, .. })
+        );
+        self.used = Some(fresh);
+        Ok(last)
+    }
+
+    /// Puts everything of the last run away, after its result was sent.
+    pub fn clean_up(&mut self) {
+        self.shared.open.borrow_mut().clear();
+        if self.persistent && self.clean {
+            self.fresh = self.used.take();
+            return;
+        }
+        self.used = None;
+        let Some(runtime) = &self.runtime else { return };
+        if !runtime.is_job_pending() {
+            // A context is a web of cycles: only this frees it.
+            runtime.run_gc();
+        }
+        if runtime.is_job_pending() {
+            // Jobs point into a context that is gone. They must not run, and only the engine's own end forgets them.
+            self.runtime = None;
+        }
+    }
+}
+
+/// A text with the place of its bytecode: name, text, bytecode.
+type Source<'a> = (&'a str, &'a str, &'a mut Option<Vec<u8>>);
+
+/// Compiles a module the first time and takes the bytecode from then on.
+fn declare<'js>(ctx: &Ctx<'js>, (name, text, compiled): Source) -> Result<Module<'js, Declared>, Error> {
+    if let Some(bytes) = compiled {
+        // SAFETY: these bytes were written by this process's own engine in the branch below and have not left it.
+        return unsafe { Module::load(ctx.clone(), bytes) };
+    }
+    let module = Module::declare(ctx.clone(), name, text)?;
+    *compiled = Some(module.write(WriteOptions::default())?);
+    Ok(module)
+}
+
+type Prepared = (Persistent<Object<'static>>, Persistent<Function<'static>>);
+
+fn run_prelude(ctx: &Ctx, shared: &Rc<Shared>, prelude: Source) -> Result<Prepared, Stop> {
+    let globals = ctx.globals();
+    let sandbox = intrinsics(ctx, shared)?;
+    globals.set("__sandbox", sandbox.clone())?;
+    let (_, done) = declare(ctx, prelude)?.eval()?;
+    done.finish::<()>()?;
+    let make_host: Function = globals
+        .get("__makeHost")
+        .map_err(|_| Stop::Message("the prelude does not define globalThis.__makeHost".into()))?;
+    globals.remove("__sandbox")?;
+    globals.remove("__makeHost")?;
+    Ok((Persistent::save(ctx, sandbox), Persistent::save(ctx, make_host)))
+}
+
+/// `__sandbox`, the prelude's way to the host.
+fn intrinsics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js>, Error> {
+    let object = Object::new(ctx.clone())?;
+
+    let own = shared.clone();
+    let call = move |ctx: Ctx<'js>, method: String, args: Opt<Value<'js>>| -> Result<Promise<'js>, Error> {
+        let args = stringify(&ctx, args.0)?;
+        let (promise, resolve, reject) = ctx.promise()?;
+        let id = own.next.get();
+        own.next.set(id.wrapping_add(1));
+        own.channel
+            .hold(&FromWorker::Call { id, method, args })
+            .map_err(|error| Exception::throw_range(&ctx, &format!("the arguments of this call are {}", error.0)))?;
+        let settle = (Persistent::save(&ctx, resolve), Persistent::save(&ctx, reject));
+        own.open.borrow_mut().insert(id, settle);
+        Ok(promise)
+    };
+    object.set("call", Function::new(ctx.clone(), call)?)?;
+
+    let own = shared.clone();
+    let call_now = move |ctx: Ctx<'js>, method: String, args: Opt<Value<'js>>| -> Result<Value<'js>, Error> {
+        let args = stringify(&ctx, args.0)?;
+        let frame = FromWorker::CallNow { method, args };
+        if frame.encode().is_err() {
+            return Err(Exception::throw_range(
+                &ctx,
+                "the arguments of this call are larger than 64 MiB",
+            ));
+        }
+        match own.channel.send(&frame).and_then(|()| own.channel.receive()) {
+            Ok(ToWorker::AnswerNow(Ok(json))) => ctx.json_parse(json),
+            Ok(ToWorker::AnswerNow(Err(message))) => Err(Exception::throw_message(&ctx, &message)),
+            // The host is gone or talks of something else: there is nobody left to run for.
+            // SAFETY: ends the process.
+            _ => unsafe { libc::_exit(3) },
+        }
+    };
+    object.set("callNow", Function::new(ctx.clone(), call_now)?)?;
+
+    let own = shared.clone();
+    let log = move |level: Coerced<String>, line: Coerced<String>| {
+        let count = own.logged.get();
+        if count < LOG_FRAMES {
+            own.logged.set(count + 1);
+            let line = line.0.chars().take(LOG_CHARS).collect();
+            let level = level.0.chars().take(16).collect();
+            // A closed socket is noticed at the next frame that matters.
+            let _ = own.channel.send(&FromWorker::Log { level, line });
+        }
+    };
+    object.set("log", Function::new(ctx.clone(), log)?)?;
+    Ok(object)
+}
+
+/// JSON text of a value; what JSON has no word for (undefined, a function) is `null`.
+fn stringify<'js>(ctx: &Ctx<'js>, value: Option<Value<'js>>) -> Result<String, Error> {
+    match value.map(|value| ctx.json_stringify(value)).transpose()?.flatten() {
+        Some(text) => Ok(whole(text.to_string()?)),
+        None => Ok("null".into()),
+    }
+}
+
+/// JavaScript texts may hold halves of surrogate pairs. JSON escapes them (`\ud83d`), and Rust, like every other reader
+/// of UTF-8, has no place for them: each becomes U+FFFD. Whole pairs are never escaped by the engine.
+fn whole(json: String) -> String {
+    if !json.contains("\\ud") {
+        return json;
+    }
+    let mut bytes = json.into_bytes();
+    let mut at = 0;
+    while at + 1 < bytes.len() {
+        if bytes[at] != b'\\' {
+            at += 1;
+        } else if at + 6 <= bytes.len()
+            && bytes[at + 1..].starts_with(b"ud")
+            && bytes.get(at + 3).is_some_and(|byte| matches!(byte, b'8'..=b'f'))
+        {
+            bytes[at + 1..at + 6].copy_from_slice(b"ufffd");
+            at += 6;
+        } else {
+            at += 2;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+struct Run<'a, 'js> {
+    ctx: &'a Ctx<'js>,
+    shared: &'a Shared,
+}
+
+impl<'js> Run<'_, 'js> {
+    fn all(
+        &self,
+        fresh: &mut Fresh,
+        texts: &mut Texts,
+        export: &str,
+        args: String,
+        data: String,
+    ) -> Result<(bool, String), Stop> {
+        let ctx = self.ctx;
+        let data = ctx.json_parse(data)?;
+        fresh.sandbox.clone().restore(ctx)?.set("data", data.clone())?;
+        let host: Value = fresh.make_host.clone().restore(ctx)?.call((data,))?;
+        let exports = match &fresh.exports {
+            Some(exports) => exports.clone().restore(ctx)?,
+            None => {
+                let source = (texts.file.as_str(), texts.source.as_str(), &mut texts.compiled_source);
+                let (module, done) = declare(ctx, source)?.eval()?;
+                self.drive(&done)?;
+                done.result::<Value>().transpose()?;
+                let exports = module.namespace()?;
+                fresh.exports = Some(Persistent::save(ctx, exports.clone()));
+                exports
+            }
+        };
+        if !exports.contains_key(export)? {
+            return Ok((false, "null".into()));
+        }
+        let value: Value = exports.get(export)?;
+        let Some(function) = value.as_function() else {
+            return Ok((true, self.result_text(value)?));
+        };
+        let given: Array = ctx
+            .json_parse(args)?
+            .into_array()
+            .ok_or_else(|| Stop::Message("no arguments".into()))?;
+        let mut list = Args::new(ctx.clone(), given.len() + 1);
+        for arg in given.iter::<Value>() {
+            list.push_arg(arg?)?;
+        }
+        list.push_arg(host)?;
+        let mut returned: Value = function.call_arg(list)?;
+        if returned.is_object() {
+            // Resolving a promise of our own with it waits for promises and for anything with a `then`.
+            let (promise, resolve, _) = ctx.promise()?;
+            resolve.call::<_, ()>((returned,))?;
+            self.drive(&promise)?;
+            returned = promise
+                .result::<Value>()
+                .transpose()?
+                .unwrap_or_else(|| Value::new_undefined(ctx.clone()));
+        }
+        Ok((true, self.result_text(returned)?))
+    }
+
+    fn result_text(&self, value: Value<'js>) -> Result<String, Stop> {
+        stringify(self.ctx, Some(value)).map_err(|error| match error {
+            Error::Exception => Stop::Result,
+            other => other.into(),
+        })
+    }
+
+    /// Runs jobs, and waits for the host when there are none, until the promise has settled.
+    fn drive(&self, promise: &Promise<'js>) -> Result<(), Stop> {
+        loop {
+            while promise.state() == PromiseState::Pending && self.ctx.execute_pending_job() {}
+            if promise.state() != PromiseState::Pending {
+                return Ok(());
+            }
+            if self.shared.open.borrow().is_empty() {
+                return Err(Stop::Message(
+                    "the plugin waits for a promise that can never settle: no call to the engine is open".into(),
+                ));
+            }
+            self.shared.channel.send(&FromWorker::Waiting)?;
+            match self.shared.channel.receive()? {
+                ToWorker::Answers(answers) => answers
+                    .into_iter()
+                    .try_for_each(|(id, answer)| self.settle(id, answer))?,
+                _ => return Err(Stop::Gone(Gone::Broken("only answers fit here"))),
+            }
+        }
+    }
+
+    fn settle(&self, id: u32, answer: Answer) -> Result<(), Stop> {
+        let settle = self.shared.open.borrow_mut().remove(&id);
+        let Some((resolve, reject)) = settle else {
+            return Err(Stop::Gone(Gone::Broken("an answer nobody asked for")));
+        };
+        let ctx = self.ctx;
+        let value = match answer {
+            Ok(json) => ctx.json_parse(json),
+            Err(message) => Err(Exception::throw_message(ctx, &message)),
+        };
+        match value {
+            Ok(value) => resolve.restore(ctx)?.call::<_, ()>((value,))?,
+            Err(Error::Exception) => reject.restore(ctx)?.call::<_, ()>((ctx.catch(),))?,
+            Err(other) => return Err(other.into()),
+        }
+        Ok(())
+    }
+
+    /// Lets the plugin finish what needs nobody else. Says whether something is left.
+    fn last_jobs(&self) -> bool {
+        (0..LAST_JOBS).all(|_| self.ctx.execute_pending_job())
+    }
+}
+
+/// Bytes the allocator has handed out in this process. Cheaper by far than the engine's own walk over all objects.
+fn heap() -> u64 {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: reads the allocator's counters; this process has one thread.
+        let info = unsafe { libc::mallinfo2() };
+        (info.uordblks as u64).saturating_add(info.hblkhd as u64)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole;
+
+    #[test]
+    fn half_surrogates_become_the_replacement_character() {
+        assert_eq!(
+            whole(r#"["\ud800x","\\ud800","\ud7ff","\udfff"]"#.into()),
+            r#"["\ufffdx","\\ud800","\ud7ff","\ufffd"]"#
+        );
+    }
+}
