@@ -1,5 +1,5 @@
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -39,6 +39,27 @@ pub struct Contained {
     /// 32 hex digits that change when the file is replaced or written (device, inode, length, times); the same length
     /// written twice within the file system's clock tick is the one change it cannot see.
     pub stamp: String,
+}
+
+impl Contained {
+    /// Up to `count` bytes from `offset` on; fewer only where the file ends.
+    pub fn read_at(&self, offset: u64, count: usize) -> io::Result<Vec<u8>> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(offset))?;
+        let mut bytes = Vec::with_capacity(count);
+        file.take(count as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The whole file as it is now; `None` when that is more than `limit` bytes, whatever length it claimed.
+    pub fn read_whole(self, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        if self.len > limit {
+            return Ok(None);
+        }
+        let mut bytes = Vec::with_capacity(self.len as usize);
+        self.file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        Ok((bytes.len() as u64 <= limit).then_some(bytes))
+    }
 }
 
 /// One entry of a listing.
@@ -94,7 +115,7 @@ impl Folder {
     }
 
     /// Turns a failed open into what stands there, when that is the reason.
-    pub(crate) fn explain(&self, name: &str, path: &str, error: std::io::Error, wanted: Kind) -> FileError {
+    pub(crate) fn explain(&self, name: &str, path: &str, error: io::Error, wanted: Kind) -> FileError {
         match self.dir.symlink_metadata(name) {
             Ok(found) if Kind::of(found.file_type()) != wanted => FileError::Wrong {
                 path: path.to_owned(),
@@ -134,21 +155,12 @@ impl Folder {
 
     /// The bytes of the file at `path`, at most `limit` of them, whatever length the file claims.
     pub fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, FileError> {
-        let contained = self.open_file(path)?;
-        let large = || FileError::Large {
-            path: path.to_owned(),
-            limit,
-        };
-        if contained.len > limit {
-            return Err(large());
-        }
-        let mut bytes = Vec::with_capacity(contained.len as usize);
-        let read = contained.file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|e| FileError::io(path, e))?;
-        if bytes.len() as u64 > limit {
-            return Err(large());
-        }
-        Ok(bytes)
+        let read = self.open_file(path)?.read_whole(limit);
+        read.map_err(|e| FileError::io(path, e))?
+            .ok_or_else(|| FileError::Large {
+                path: path.to_owned(),
+                limit,
+            })
     }
 
     /// What stands at `path`, without following a link there; `None` when nothing does.

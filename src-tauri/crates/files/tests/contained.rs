@@ -78,7 +78,10 @@ fn only_plain_files_inside_are_read() {
         let shown = base.path().to_str().unwrap();
         assert!(!got.contains(shown), "an error gives an absolute path away: {got}");
     }
-    assert!(started.elapsed() < Duration::from_secs(5), "something waited, the pipe perhaps");
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "something waited, the pipe perhaps"
+    );
     assert_eq!(folder.read("sub/b.txt", 1000).unwrap(), b"there");
     assert!(!format!("{folder:?}").contains(base.path().to_str().unwrap()));
     assert!(words(folder.sub("to-sub")).contains("symbolic link"));
@@ -120,10 +123,19 @@ fn a_walk_names_what_it_refuses() {
         assert!(got.contains(want), "{got}, want {want}");
     };
     check(&|_| (), "ok");
-    check(&|at| symlink("b.txt", at.join("l")).unwrap(), "\"sub/l\" is a symbolic link");
-    check(&|at| symlink("/", at.join("root")).unwrap(), "\"sub/root\" is a symbolic link");
+    check(
+        &|at| symlink("b.txt", at.join("l")).unwrap(),
+        "\"sub/l\" is a symbolic link",
+    );
+    check(
+        &|at| symlink("/", at.join("root")).unwrap(),
+        "\"sub/root\" is a symbolic link",
+    );
     check(&|at| pipe(&at.join("p")), "\"sub/p\" is a pipe");
-    check(&|at| fs::write(at.join("nul.txt"), "").unwrap(), "\"sub/nul.txt\" is not a usable path");
+    check(
+        &|at| fs::write(at.join("nul.txt"), "").unwrap(),
+        "\"sub/nul.txt\" is not a usable path",
+    );
     check(&|at| fs::write(at.join("a\\b"), "").unwrap(), "backslash");
     check(
         &|at| {
@@ -146,7 +158,11 @@ fn a_walk_is_sorted_and_complete() {
         bytes: 100,
         skip: &[],
     });
-    let paths: Vec<String> = found.unwrap().into_iter().map(|f| format!("{} {}", f.path, f.len)).collect();
+    let paths: Vec<String> = found
+        .unwrap()
+        .into_iter()
+        .map(|f| format!("{} {}", f.path, f.len))
+        .collect();
     assert_eq!(paths, ["a.txt 5", "sub/b.txt 5"]);
 }
 
@@ -173,7 +189,12 @@ fn writing_replaces_names_and_never_follows_them() {
         assert_eq!(fs::read(base.path().join(secret)).unwrap(), b"SECRET");
     }
     assert!(!base.path().join("outside/new").exists());
-    let left: Vec<_> = folder.list().unwrap().into_iter().filter(|e| e.name.starts_with(".writing")).collect();
+    let left: Vec<_> = folder
+        .list()
+        .unwrap()
+        .into_iter()
+        .filter(|e| e.name.starts_with(".writing"))
+        .collect();
     assert_eq!(left, [], "temporary files are left behind");
 }
 
@@ -273,5 +294,8 @@ fn regress_20_a_race_reads_nothing_outside() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(read > 0 && refused > 0, "the race never happened: {read} read, {refused} refused");
+    assert!(
+        read > 0 && refused > 0,
+        "the race never happened: {read} read, {refused} refused"
+    );
 }
