@@ -1,0 +1,96 @@
+// The page's own plugin and the few engine addresses that an app may use, over the bridged fetch.
+
+export interface Conversation {
+  id: string;
+  title: string;
+  titled: boolean;
+  model: string | null;
+  createdAt: number;
+  updatedAt: number;
+  count: number;
+}
+
+export interface Message {
+  n: number;
+  role: "user" | "assistant";
+  text: string;
+  thinking?: string;
+  at: number;
+  state: "done" | "pending" | "stopped" | "interrupted" | "error";
+  model?: string | null;
+  chatId?: string;
+  error?: string;
+  retryFailed?: string;
+  unsaved?: string;
+}
+
+export interface Model {
+  ref: string;
+  label: string;
+  connectionName: string | null;
+  canned: boolean;
+}
+
+export interface Models {
+  models: Model[];
+  errors: { connectionName: string; error: string }[];
+  default: string | null;
+}
+
+export interface Opened {
+  conversation: Conversation;
+  messages: Message[];
+}
+
+/** The engine or the plugin answered, with a refusal. (A TypeError instead means that nobody answered.) */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const app = (globalThis as { chrysalis?: { app: string } }).chrysalis?.app ?? "chat";
+const base = `/v1/apps/${encodeURIComponent(app)}`;
+
+async function json<A>(method: string, path: string, body?: unknown): Promise<A> {
+  const response = await fetch(path, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+  });
+  const text = await response.text();
+  let answer: unknown = null;
+  try {
+    answer = text === "" ? null : JSON.parse(text);
+  } catch {
+    // Not from the plugin, then; the status says enough.
+  }
+  if (response.ok) return answer as A;
+  const said = (answer as { error?: unknown } | null)?.error;
+  throw new Refused(response.status, typeof said === "string" ? sentence(said) : `Status ${response.status}.`);
+}
+
+function sentence(text: string): string {
+  return /[.!?…]$/.test(text) ? text : `${text}.`;
+}
+
+export const api = {
+  models: () => json<Models>("GET", "/v1/models"),
+  list: async () => (await json<{ conversations: Conversation[] }>("GET", `${base}/conversations`)).conversations,
+  create: async (model: string | null) =>
+    (await json<{ conversation: Conversation }>("POST", `${base}/conversations`, { model })).conversation,
+  change: async (id: string, patch: { title?: string; model?: string | null; deleted?: false }) =>
+    (await json<{ conversation: Conversation }>("PATCH", `${base}/conversations/${id}`, patch)).conversation,
+  remove: (id: string) => json<unknown>("DELETE", `${base}/conversations/${id}`),
+  open: (id: string, lost?: string) =>
+    json<Opened>("GET", `${base}/conversations/${id}${lost ? `?lost=${encodeURIComponent(lost)}` : ""}`),
+  send: (id: string, body: { text: string; model: string | null; chatId: string }) =>
+    json<{ conversation: Conversation; message: Message }>("POST", `${base}/conversations/${id}/send`, body),
+  retry: (id: string, body: { model: string | null; chatId: string }) =>
+    json<{ conversation: Conversation; message: Message }>("POST", `${base}/conversations/${id}/retry`, body),
+  stop: (chatId: string) => json<{ active: boolean }>("POST", `${base}/__abort`, { chatId }),
+  stream: (chatId: string, signal: AbortSignal) =>
+    fetch(`${base}/__streams/${chatId}`, { headers: { accept: "text/event-stream" }, signal }),
+};
