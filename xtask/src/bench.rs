@@ -1,10 +1,13 @@
 //! `cargo xtask bench`: release builds, measured at least five times, medians against the goals.
 //!
-//! What is measured inside one process is printed by an example program of the crate it belongs to, one value per
-//! line as `bench NAME NUMBER`; what needs windows is printed by the desktop driver in the same form.
+//! What is measured inside the engine is printed by its example program `bench`, one value per line as
+//! `bench NAME NUMBER`; what needs windows is printed in the same form by [`desktop`], from outside the program.
+
+mod desktop;
+mod http;
+mod model;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use crate::place::Place;
 use crate::provision;
@@ -25,7 +28,7 @@ struct Goal {
 const GOALS: &[Goal] = &[
     Goal {
         name: "start_s",
-        what: "release start to interactive launcher",
+        what: "release start to painted launcher",
         unit: "s",
         goal: 1.0,
         at_least: false,
@@ -74,12 +77,12 @@ const GOALS: &[Goal] = &[
     },
 ];
 
-/// Example programs that measure, by package. One that a package does not have is named in the result.
-const PROGRAMS: &[(&str, &str, bool)] = &[("engine", "bench", false), ("chrysalis", "bench-desktop", true)];
-
 pub fn bench(place: &Place, args: &[String]) -> Result<(), String> {
-    if !args.is_empty() {
-        return Err("`cargo xtask bench` takes no arguments".into());
+    match args {
+        [] => {}
+        // How this program starts itself on a virtual screen.
+        [only] if only == "--inside-xvfb" => return desktop::drive(place, RUNS),
+        _ => return Err("`cargo xtask bench` takes no arguments".into()),
     }
     provision::for_test(place)?;
     provision::interfaces(place)?;
@@ -88,43 +91,14 @@ pub fn bench(place: &Place, args: &[String]) -> Result<(), String> {
         cargo(&place.root, &["build", "--release", "--locked"]),
         "read the compiler's error above",
     )?;
-    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut values = BTreeMap::new();
     let mut problems = Vec::new();
-    for (package, example, windows) in PROGRAMS {
-        let name = format!("{package} {example}");
-        let file = if *package == "chrysalis" {
-            format!("examples/{example}.rs")
-        } else {
-            format!("src-tauri/crates/{package}/examples/{example}.rs")
-        };
-        if !place.root.join(&file).is_file() {
-            problems.push(format!("{name}: there is no {file}, so its numbers are missing"));
-            continue;
-        }
-        // The desktop's window is read through the test-only hook, so its driver gets a build of its own.
-        let mut build = vec![
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            package,
-            "--example",
-            example,
-        ];
-        if *windows {
-            build.extend(["--bins", "--features", "test-hook"]);
-        }
-        if let Err(e) = step::must(&name, cargo(&place.root, &build), "read the compiler's error above") {
-            problems.push(e);
-            continue;
-        }
-        let program = place.target.join("release/examples").join(example);
-        for run in 1..=RUNS {
-            println!("==> {name}: run {run} of {RUNS}");
-            match step::output(measured(place, &program, *windows)) {
-                Ok(text) => read(&text, &mut values),
-                Err(e) => problems.push(format!("{name}, run {run}: {e}")),
-            }
+    for (name, measured) in [
+        ("engine", engine(place, &mut values)),
+        ("desktop", on_a_screen(place, &mut values)),
+    ] {
+        if let Err(e) = measured {
+            problems.push(format!("{name}: {e}"));
         }
     }
     println!("\n{}", table(&values));
@@ -135,21 +109,60 @@ pub fn bench(place: &Place, args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn measured(place: &Place, program: &Path, windows: bool) -> std::process::Command {
-    let path = program.to_string_lossy().into_owned();
-    let mut run = if windows {
-        command(
-            &place.root,
-            "xvfb-run",
-            &["-a", "-s", "-screen 0 1280x900x24", "dbus-run-session", "--", &path],
-        )
+fn engine(place: &Place, values: &mut BTreeMap<String, Vec<f64>>) -> Result<(), String> {
+    let args = [
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "engine",
+        "--example",
+        "bench",
+    ];
+    step::must(
+        "engine's bench",
+        cargo(&place.root, &args),
+        "it is src-tauri/crates/engine/examples/bench.rs",
+    )?;
+    let program = place.target.join("release/examples/bench");
+    for run in 1..=RUNS {
+        println!("==> engine: run {run} of {RUNS}");
+        let mut measured = command(&place.root, &program, &[]);
+        measured.env("CHRYSALIS_WORKER", place.program("release", "chrysalis-worker"));
+        read(&step::output(measured)?, values);
+    }
+    Ok(())
+}
+
+fn on_a_screen(place: &Place, values: &mut BTreeMap<String, Vec<f64>>) -> Result<(), String> {
+    let own = std::env::current_exe().map_err(|e| format!("xtask does not know its own path: {e}"))?;
+    let own = own.to_string_lossy();
+    println!("==> desktop: {RUNS} runs under Xvfb");
+    let args = [
+        "-a",
+        "-s",
+        "-screen 0 1280x900x24",
+        "dbus-run-session",
+        "--",
+        &*own,
+        "bench",
+        "--inside-xvfb",
+    ];
+    let mut inside = command(&place.root, "xvfb-run", &args);
+    inside
+        .env("CARGO_TARGET_DIR", &place.target)
+        .env_remove("WAYLAND_DISPLAY")
+        .stderr(std::process::Stdio::inherit());
+    // What was measured before a failure counts all the same.
+    let output = inside
+        .output()
+        .map_err(|e| format!("xvfb-run cannot be started: {e}"))?;
+    read(&String::from_utf8_lossy(&output.stdout), values);
+    if output.status.success() {
+        Ok(())
     } else {
-        command(&place.root, program, &[])
-    };
-    run.env("CHRYSALIS_BIN", place.program("release", "chrysalis"));
-    run.env("CHRYSALIS_WORKER", place.program("release", "chrysalis-worker"));
-    run.env("CHRYSALIS_TEST_VENV", place.venv());
-    run
+        Err("it ended early, see its own words above".into())
+    }
 }
 
 /// Takes in the `bench NAME NUMBER` lines of one run.

@@ -103,7 +103,11 @@ pub fn must(name: &str, command: Command, advice: &str) -> Result<(), String> {
 }
 
 /// Runs a command, passing its output through while counting the tests it reports.
-pub fn watched(name: &str, mut command: Command) -> Outcome {
+pub fn watched(name: &str, command: Command) -> Outcome {
+    watch(name, command, true)
+}
+
+fn watch(name: &str, mut command: Command, pass: bool) -> Outcome {
     println!("\n==> {name}: {}", line_of(&command));
     let _ = std::io::stdout().flush();
     let failed = |cause: String| Outcome {
@@ -124,8 +128,14 @@ pub fn watched(name: &str, mut command: Command) -> Outcome {
         Err(e) => return failed(format!("`{}` cannot be started: {e}", line_of(&command))),
     };
     let seen = Arc::new(Mutex::new((Counts::default(), Vec::<String>::new())));
-    let out = child.stdout.take().map(|pipe| reader(pipe, Arc::clone(&seen), false));
-    let err = child.stderr.take().map(|pipe| reader(pipe, Arc::clone(&seen), true));
+    let out = child
+        .stdout
+        .take()
+        .map(|pipe| reader(pipe, Arc::clone(&seen), pass.then_some(Stream::Out)));
+    let err = child
+        .stderr
+        .take()
+        .map(|pipe| reader(pipe, Arc::clone(&seen), pass.then_some(Stream::Err)));
     let status = wait(&mut child, LIMIT);
     // A grandchild that kept the pipe open must not hold us up for good: the readers are joined only after a clean end.
     if status.is_ok() {
@@ -159,10 +169,16 @@ pub fn watched(name: &str, mut command: Command) -> Outcome {
     }
 }
 
+/// Where a line goes on to.
+enum Stream {
+    Out,
+    Err,
+}
+
 fn reader(
     pipe: impl std::io::Read + Send + 'static,
     seen: Arc<Mutex<(Counts, Vec<String>)>>,
-    is_err: bool,
+    pass: Option<Stream>,
 ) -> std::thread::JoinHandle<()> {
     const TAIL: usize = 40;
     std::thread::spawn(move || {
@@ -171,10 +187,10 @@ fn reader(
         while pipe.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
             let line = String::from_utf8_lossy(&bytes).into_owned();
             // A closed terminal is no reason to stop the tests.
-            let _ = if is_err {
-                std::io::stderr().write_all(line.as_bytes())
-            } else {
-                std::io::stdout().write_all(line.as_bytes())
+            let _ = match pass {
+                Some(Stream::Out) => std::io::stdout().write_all(line.as_bytes()),
+                Some(Stream::Err) => std::io::stderr().write_all(line.as_bytes()),
+                None => Ok(()),
             };
             if let Ok(mut seen) = seen.lock() {
                 seen.0.read(&line);
@@ -279,7 +295,7 @@ mod tests {
     #[test]
     fn a_failing_command_is_a_failure_with_its_cause_and_tail() {
         let dir = std::env::temp_dir();
-        let outcome = watched(
+        let outcome = watch(
             "self-test",
             command(
                 &dir,
@@ -289,6 +305,7 @@ mod tests {
                     "echo 'test result: FAILED. 2 passed; 1 failed'; echo why >&2; exit 3",
                 ],
             ),
+            false,
         );
         assert!(!outcome.ok);
         assert_eq!(
@@ -301,7 +318,7 @@ mod tests {
         );
         assert!(outcome.tail.contains("why"), "{}", outcome.tail);
         assert!(outcome.cause.contains('3'), "{}", outcome.cause);
-        let missing = watched("self-test", command(&dir, "no-such-program-anywhere", &[]));
+        let missing = watch("self-test", command(&dir, "no-such-program-anywhere", &[]), false);
         assert!(
             !missing.ok && missing.cause.contains("cannot be started"),
             "{}",
