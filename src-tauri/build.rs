@@ -3,7 +3,7 @@
 fn main() {
     tauri_build::try_build(
         tauri_build::Attributes::new()
-            .app_manifest(tauri_build::AppManifest::new().commands(&["call", "cancel", "open_app", "answer", "quit"])),
+            .app_manifest(tauri_build::AppManifest::new().commands(&["call", "cancel", "open_app", "quit"])),
     )
     .expect("tauri.conf.json and the icons must be readable");
 }
