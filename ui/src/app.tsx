@@ -193,9 +193,9 @@ function Header({ route, me, onSignedOut }: { route: Route; me: Me; onSignedOut(
   ];
   return (
     <header className="top">
-      <a className="skip" href="#content" onClick={skip}>
+      <button type="button" className="skip" onClick={skip}>
         {t.common.skipToContent}
-      </a>
+      </button>
       <span className="brand">{t.product}</span>
       <nav aria-label={t.nav.label}>
         {links.map(([label, to]) => (
@@ -222,9 +222,7 @@ function Header({ route, me, onSignedOut }: { route: Route; me: Me; onSignedOut(
   );
 }
 
-/** The hash is the route, so the jump to the content is made by hand. */
-function skip(event: React.MouseEvent) {
-  event.preventDefault();
+function skip() {
   const content = document.getElementById("content");
   if (!content) return;
   content.tabIndex = -1;

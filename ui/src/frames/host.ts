@@ -257,7 +257,7 @@ export class PageHost {
       const { status, statusText } = answer;
       this.say({ t: "head", id, status, statusText, headers: [...answer.headers] });
       if (answer.body) await this.deliver(id, request, answer.body);
-      this.say({ t: "end", id });
+      if (!request.abort.signal.aborted) this.say({ t: "end", id });
     } catch (error) {
       if (!request.abort.signal.aborted)
         this.say({ t: "error", id, message: `the engine did not answer: ${String(error)}` });

@@ -226,6 +226,7 @@ export const en = {
     intro: "Every outgoing connection, refusal and model call, newest first.",
     filter: "Show",
     kinds: { all: "Everything", connection: "Connections", refusal: "Refusals", model: "Model calls", error: "Errors" },
+    entry: { connection: "Connection", refusal: "Refusal", model: "Model call", error: "Error" },
     none: "Nothing has happened yet. Connections and refusals appear here as they happen.",
     noneOfKind: "Nothing of this kind has happened.",
     when: "When",

@@ -2,11 +2,13 @@ import { t } from "../i18n";
 
 /** Characters that would hide, reorder or break what stands around a foreign text. */
 const UNSEEN =
-  /[\p{Cc}\p{Zl}\p{Zp}\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff0-\uffff]/gu;
+  /[\p{Cc}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff0-\uffff\u{e0000}-\u{e0fff}]|\u034f/gu;
+/** More marks on one letter than any writing needs: they would paint over the lines around. */
+const STACKED = /(\p{M}{4})\p{M}+/gu;
 
 /** A foreign text on one line: nothing in it can hide or turn around what stands beside it. */
 export function oneLine(text: string, longest = 300): string {
-  const seen = text.replace(/\s+/gu, " ").replace(UNSEEN, "\ufffd").trim();
+  const seen = text.replace(/\s+/gu, " ").replace(UNSEEN, "\ufffd").replace(STACKED, "$1").trim();
   return seen.length > longest ? `${seen.slice(0, longest)}…` : seen;
 }
 

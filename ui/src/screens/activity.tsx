@@ -90,7 +90,7 @@ export default function Activity() {
 }
 
 function Row({ entry }: { entry: ActivityEntry }) {
-  const kind = Object.hasOwn(t.activity.kinds, entry.kind) ? t.activity.kinds[entry.kind as ActivityKind] : entry.kind;
+  const kind = Object.hasOwn(t.activity.entry, entry.kind) ? t.activity.entry[entry.kind as ActivityKind] : entry.kind;
   const amounts = [
     entry.bytesSent ? t.activity.sent(formatBytes(entry.bytesSent)) : "",
     entry.bytesReceived ? t.activity.received(formatBytes(entry.bytesReceived)) : "",

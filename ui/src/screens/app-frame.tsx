@@ -39,7 +39,6 @@ export function AppFrame({ id }: { id: string }) {
   title.current = name;
   const refused = useRef(0);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `turn` opens it again
   useEffect(() => {
     const place = mount.current;
     if (!place) return;

@@ -238,7 +238,12 @@ function Card({ app, onOpen, onPermissions, onRemove }: CardProps) {
       </p>
       <Reach app={app} />
       <div className="card-foot">
-        <button type="button" className="small" aria-label={t.home.permissionsOf(name)} onClick={onPermissions}>
+        <button
+          type="button"
+          className="small"
+          aria-label={app.waiting > 0 ? `${t.home.waiting(app.waiting)}: ${name}` : t.home.permissionsOf(name)}
+          onClick={onPermissions}
+        >
           {app.waiting > 0 ? <span className="dot" aria-hidden="true" /> : null}
           {app.waiting > 0 ? t.home.waiting(app.waiting) : t.home.permissions}
         </button>

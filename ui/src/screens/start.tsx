@@ -25,8 +25,10 @@ export function Start({ me, onDone }: Props) {
   const [step, setStep] = useState<Step>(me.hasPassword ? "model" : "name");
   const heading = useRef<HTMLHeadingElement>(null);
   const act = useAct();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: focus follows the step
-  useEffect(() => heading.current?.focus(), [step]);
+  // A new step is read out from its heading; `step` is what moves the focus.
+  useEffect(() => {
+    if (step) heading.current?.focus();
+  }, [step]);
   const at = STEPS.indexOf(step);
   const finish = (open: string | null) => void act.run(() => onDone(open));
   const title = { name: t.start.nameTitle, model: t.start.modelTitle, app: t.start.appTitle }[step];
@@ -203,7 +205,7 @@ function ModelStep({ onNext }: { onNext(): void }) {
         <p className="quiet">{t.start.demoHint}</p>
         <div className="row wrap">
           <button type="button" disabled={act.busy} onClick={takeDemo}>
-            {t.start.takeDemo}
+            {t.start.useDemo}
           </button>
           <button type="button" onClick={onNext}>
             {t.common.skip}

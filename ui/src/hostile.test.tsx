@@ -1,0 +1,223 @@
+// @vitest-environment happy-dom
+import { act } from "react";
+import { createRoot, type Root } from "react-dom/client";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { App } from "./app";
+import type { Backend, EngineEvent } from "./backend";
+import { oneLine } from "./parts/text";
+
+// Names, manifests, model names and errors full of markup and script: shown as text, nothing runs, nothing loads.
+
+const MARKUP = `<img src=x onerror="globalThis.pwned=1"><script>globalThis.pwned=1</script><a href="javascript:pwned=1">x</a>`;
+const HOSTILE = `${MARKUP}[y](javascript:pwned=1)\u202e{{7*7}}`;
+const PROTO = JSON.parse('{"__proto__": {"polluted": 1}, "constructor": 7}') as object;
+
+const permission = (state: string) => ({ capability: `${HOSTILE} ${state}`, sentence: `${HOSTILE} ${state}`, state });
+const plugin = {
+  id: HOSTILE,
+  globalId: HOSTILE,
+  name: HOSTILE,
+  version: HOSTILE,
+  description: HOSTILE,
+  hash: HOSTILE,
+  error: HOSTILE,
+  permissions: [permission("granted"), permission("asked"), permission("stale")],
+};
+const entry = {
+  id: HOSTILE,
+  at: 1e20,
+  kind: HOSTILE,
+  caller: HOSTILE,
+  app: HOSTILE,
+  target: HOSTILE,
+  outcome: HOSTILE,
+  detail: HOSTILE,
+};
+const app = {
+  id: HOSTILE,
+  name: HOSTILE,
+  author: HOSTILE,
+  description: HOSTILE,
+  version: HOSTILE,
+  plugins: 1,
+  waiting: 2,
+};
+
+const answers: Record<string, unknown> = {
+  "GET /v1/me": { username: HOSTILE, hasPassword: false },
+  "GET /v1/settings": { model: HOSTILE, onboarded: true, theme: HOSTILE, ...PROTO },
+  "GET /v1/launch": {
+    apps: [
+      app,
+      { ...app, id: "second", name: "", repository: "javascript:globalThis.pwned=1", plugins: 0, waiting: 0 },
+    ],
+    broken: [{ id: HOSTILE, error: `${HOSTILE}\n${HOSTILE}` }],
+    box: [{ id: "box", name: HOSTILE, description: HOSTILE, added: false }],
+    engine: { version: HOSTILE },
+  },
+  "GET /v1/settings/connections": {
+    connections: [{ id: "c", name: HOSTILE, baseUrl: "javascript:globalThis.pwned=1", hasKey: true, keyKept: HOSTILE }],
+    keychain: { usable: false, reason: HOSTILE },
+  },
+  "GET /v1/settings/providers": { presets: [{ id: HOSTILE, name: HOSTILE, baseUrl: HOSTILE }] },
+  "GET /v1/settings/local-servers": { servers: [{ name: HOSTILE, baseUrl: HOSTILE, models: [HOSTILE] }] },
+  "GET /v1/models": {
+    models: [{ ref: HOSTILE, label: HOSTILE, connectionName: HOSTILE, canned: false }],
+    errors: [{ connection: "c", connectionName: HOSTILE, error: HOSTILE }],
+    default: HOSTILE,
+  },
+  "POST /v1/apps/import": { ...app, head: HOSTILE, plugins: [plugin] },
+  "GET plugins": { plugins: [plugin] },
+  "GET activity": { entries: [entry] },
+};
+
+let failing: Set<string>;
+let tell: (event: EngineEvent) => void;
+
+const backend: Backend = {
+  kind: "desktop",
+  call: async (method, path) => {
+    const key = path.endsWith("/plugins")
+      ? "GET plugins"
+      : path.startsWith("/v1/activity")
+        ? "GET activity"
+        : `${method} ${path}`;
+    if (failing.has(key)) return Response.json({ error: HOSTILE, code: HOSTILE }, { status: 500 });
+    return key in answers ? Response.json(answers[key]) : new Response(HOSTILE, { status: 404 });
+  },
+  events: (onEvent) => {
+    tell = onEvent;
+    return () => {};
+  },
+  openApp: () => Promise.reject(new Error(HOSTILE)),
+};
+
+let root: Root;
+let host: HTMLElement;
+
+beforeEach(() => {
+  (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
+  failing = new Set();
+  host = document.createElement("div");
+  document.body.append(host);
+  root = createRoot(host);
+});
+afterEach(async () => {
+  await act(async () => root.unmount());
+  host.remove();
+});
+
+async function show(hash: string) {
+  location.hash = hash;
+  await act(async () => root.render(<App backend={backend} setupToken={null} />));
+  await settle();
+}
+const settle = () => act(() => new Promise((done) => setTimeout(done, 60)));
+async function press(label: string) {
+  const button = [...host.querySelectorAll("button")].find((b) =>
+    (b.getAttribute("aria-label") ?? b.textContent ?? "").startsWith(label),
+  );
+  if (!button)
+    throw new Error(`no button ${label} among ${[...host.querySelectorAll("button")].map((b) => b.textContent)}`);
+  await act(async () => button.click());
+  await settle();
+}
+
+/** Fails when anything of the hostile text has become an element, an address or a handler. */
+function expectOnlyText(times: number) {
+  expect(
+    host.querySelectorAll("script, img, iframe, object, embed, link, style, base, meta, form[action]").length,
+  ).toBe(0);
+  for (const element of host.querySelectorAll("*")) {
+    for (const { name, value } of element.attributes) {
+      expect(name.startsWith("on"), `${element.tagName} ${name}`).toBe(false);
+      if (["href", "src", "action", "formaction", "xlink:href"].includes(name)) expect(value).toMatch(/^#\//);
+    }
+  }
+  const text = host.textContent ?? "";
+  expect(text.split('<img src=x onerror="globalThis.pwned=1">').length - 1, "shown as text").toBeGreaterThanOrEqual(
+    times,
+  );
+  expect(text).not.toContain("\u202e");
+  expect((globalThis as { pwned?: unknown }).pwned).toBeUndefined();
+  expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+}
+
+describe("hostile texts", () => {
+  it("in the grid, broken apps and the box", async () => {
+    await show("#/");
+    expectOnlyText(7);
+  });
+
+  it("in an app's permissions", async () => {
+    await show("#/");
+    await press("2 permissions");
+    expectOnlyText(12);
+  });
+
+  it("in a review", async () => {
+    await show("#/");
+    await press("Add ");
+    expectOnlyText(12);
+  });
+
+  it("in the settings, and in a failed test of a connection", async () => {
+    await show("#/settings/models");
+    await press("Test ");
+    expectOnlyText(7);
+    await press("Edit ");
+    expectOnlyText(5);
+  });
+
+  it("in the general settings", async () => {
+    await show("#/settings/general");
+    expectOnlyText(1);
+  });
+
+  it("in the activity, as loaded and as told", async () => {
+    await show("#/activity");
+    await act(async () => tell({ type: "activity", payload: { ...entry, id: "new" } }));
+    expectOnlyText(6);
+  });
+
+  it("in the first start", async () => {
+    answers["GET /v1/settings"] = { model: null, onboarded: false };
+    await show("#/");
+    await press("Skip");
+    expectOnlyText(2);
+    await press("Skip");
+    expectOnlyText(1);
+    answers["GET /v1/settings"] = { model: HOSTILE, onboarded: true, theme: HOSTILE };
+  });
+
+  it("in errors of every kind", async () => {
+    failing.add("GET /v1/launch");
+    await show("#/");
+    expectOnlyText(1);
+    failing.clear();
+    failing.add("GET /v1/me");
+    await act(async () => root.unmount());
+    root = createRoot(host);
+    await show("#/");
+    expectOnlyText(1);
+  });
+
+  it("in what the shell says when an app cannot be opened", async () => {
+    await show("#/");
+    await press("Open ");
+    expectOnlyText(9);
+  });
+});
+
+describe("a foreign text on one line", () => {
+  it.each([
+    ["a\u202eb", "a\ufffdb"],
+    ["a\n\n b\t", "a b"],
+    ["\u200b\u2066x", "\ufffd\ufffdx"],
+    ["\u{e0041}x", "\ufffdx"],
+    [`e${"\u0301".repeat(50)}`, `e${"\u0301".repeat(4)}`],
+    ["👩\u200d💻 日本 עברית", "👩\u200d💻 日本 עברית"],
+  ])("shows %j", (given, shown) => expect(oneLine(given)).toBe(shown));
+
+  it("has an end", () => expect(oneLine("x".repeat(5000)).length).toBe(301));
+});
