@@ -115,9 +115,13 @@ pub(crate) fn from_send(url: &str, error: &reqwest::Error, connect_timeout: Dura
         }
     }
     if error.is_connect() && error.is_timeout() {
+        let what = match url.starts_with("https:") {
+            true => "did not complete a secure connection (is it http rather than https?)",
+            false => "did not accept a connection",
+        };
         return NetError::TimedOut {
             url,
-            what: "did not accept a connection",
+            what,
             after: connect_timeout,
         };
     }
