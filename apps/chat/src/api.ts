@@ -46,6 +46,7 @@ export interface Opened {
 export class Refused extends Error {
   constructor(
     readonly status: number,
+    readonly code: string,
     message: string,
   ) {
     super(message);
@@ -68,8 +69,8 @@ async function json<A>(method: string, path: string, body?: unknown): Promise<A>
     // Not from the plugin, then; the status says enough.
   }
   if (response.ok) return answer as A;
-  const said = (answer as { error?: unknown } | null)?.error;
-  throw new Refused(response.status, typeof said === "string" ? sentence(said) : `Status ${response.status}.`);
+  const { error: said, code } = (answer ?? {}) as { error?: unknown; code?: unknown };
+  throw new Refused(response.status, String(code ?? ""), typeof said === "string" ? sentence(said) : `Status ${response.status}.`);
 }
 
 function sentence(text: string): string {

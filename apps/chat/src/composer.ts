@@ -19,6 +19,7 @@ export class Composer {
   );
   readonly #problem = h("p", { class: "note bad", role: "alert", hidden: true });
   #busy = false;
+  #draft = 0;
 
   constructor(
     private readonly actions: ComposerActions,
@@ -48,6 +49,8 @@ export class Composer {
     } catch {
       // Without storage there are no drafts.
     }
+    this.#send.disabled = this.text.trim() === "";
+    window.addEventListener("pagehide", () => this.#keepDraft());
     new ResizeObserver(() => this.#fit()).observe(this.element);
   }
 
@@ -95,6 +98,11 @@ export class Composer {
   #changed() {
     this.#send.disabled = this.text.trim() === "";
     this.#fit();
+    clearTimeout(this.#draft);
+    this.#draft = window.setTimeout(() => this.#keepDraft(), 400);
+  }
+
+  #keepDraft() {
     try {
       if (this.text === "") localStorage.removeItem(DRAFT);
       else localStorage.setItem(DRAFT, this.text);

@@ -274,6 +274,8 @@ class Chat {
     const answer: Message = { n: n + 1, role: "assistant", text: "", at: now, state: "pending", model, chatId };
     this.#messages = [...before, question, answer];
     this.#thread.merge(this.#messages);
+    // As the plugin will title it, only sooner.
+    if (n === 0 && !conversation.titled) this.#know({ ...conversation, title: text.trim().replace(/\s+/g, " ").slice(0, 80) });
     this.#thread.toEnd();
     const { id } = conversation;
     await this.#run(id, answer, api.send(id, { text, model, chatId }), (error) => {
@@ -332,7 +334,8 @@ class Chat {
     } catch (error) {
       over = true;
       this.#finish(live);
-      if (error instanceof Refused && (error.status < 500 || error.status === 507)) return undo(error);
+      const refused = error instanceof Refused && (error.status < 500 || error.status === 507);
+      if (refused && error.code !== "running") return undo(error);
       // The plugin or the engine broke off: what is kept there is the truth, if it can be asked.
       if (this.#current?.id === id) await this.#recover(id, chatId, () => undo(error));
     }

@@ -184,6 +184,19 @@ describe("answers", () => {
     expect(message).toMatchObject({ state: "error", error: "the permission llm is not granted" });
   });
 
+  test("a request that a browser repeats asks nothing twice", async () => {
+    const c = chat();
+    const id = await c.create();
+    const body = { text: "Hi", chatId: `${id}:1:a` };
+    const first = await c.ok("POST", `/conversations/${id}/send`, body);
+    expect(await c.ok("POST", `/conversations/${id}/send`, body)).toEqual(first);
+    expect(await c.ok("POST", `/conversations/${id}/retry`, { chatId: body.chatId })).toEqual(first);
+    c.host.store.put(`m:${id}:1`, { ...first.message, state: "pending" });
+    expect(await c.call("POST", `/conversations/${id}/send`, body)).toMatchObject({ status: 409, json: { code: "running" } });
+    expect(c.requests).toHaveLength(1);
+    expect((await c.open(id)).messages).toHaveLength(2);
+  });
+
   test("an answer that a killed engine left behind is marked, with its text, and only for its own stream", async () => {
     const c = chat();
     const id = await c.create();

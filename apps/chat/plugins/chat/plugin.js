@@ -229,7 +229,8 @@ async function sent(host, id, body) {
       `This message has ${text.length} characters; one message may have ${MAX_TEXT_CHARS}. Send it in parts.`,
     );
   }
-  refuseWhilePending(host, conversation);
+  const known = alreadyAsked(host, conversation, body.chatId);
+  if (known) return known;
   const now = Date.now();
   const n = conversation.count;
   const question = { n, role: "user", text, at: now, state: "done" };
@@ -246,7 +247,8 @@ async function sent(host, id, body) {
 
 async function retried(host, id, body) {
   const conversation = found(host, id);
-  refuseWhilePending(host, conversation);
+  const known = alreadyAsked(host, conversation, body.chatId);
+  if (known) return known;
   const messages = messagesOf(host, conversation);
   const last = messages.at(-1);
   if (!last) throw new Refusal(409, "nothing-to-retry", "There is no answer to try again yet.");
@@ -265,11 +267,15 @@ async function retried(host, id, body) {
   return answered(host, next, answer);
 }
 
-function refuseWhilePending(host, conversation) {
+/** Browsers repeat a request whose connection broke; the same stream name is the same question, never a second one. */
+function alreadyAsked(host, conversation, chatId) {
   const last = host.store.get(messageKey(conversation.id, conversation.count - 1));
+  const same = typeof chatId === "string" && last?.chatId === chatId;
   if (last?.state === "pending") {
-    throw new Refusal(409, "busy", "An answer is still being written here. Stop it, or wait for its end.");
+    const what = same ? "This answer is being written already." : "An answer is still being written here.";
+    throw new Refusal(409, same ? "running" : "busy", `${what} Stop it, or wait for its end.`);
   }
+  return same ? { conversation, message: last } : null;
 }
 
 function modelOf(body, conversation) {
