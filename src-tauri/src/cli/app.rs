@@ -1,0 +1,137 @@
+//! `chrysalis app`: add, list, remove.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use crate::local::Door;
+
+#[derive(Subcommand)]
+pub enum AppCommand {
+    /// Copy an app's folder into the workspace, after showing what its plugins ask for
+    Add {
+        /// The app's folder: manifest.json, a page, and plugins if it has any
+        folder: PathBuf,
+        /// Name to add it under [default: the folder's name]
+        #[arg(long)]
+        id: Option<String>,
+        /// Allow what its plugins ask for without asking
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List the apps
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove an app with its data and permissions
+    Remove { id: String },
+}
+
+pub async fn run(home: &Path, command: AppCommand) -> Result<(), String> {
+    let door = super::door(home).await?;
+    let done = match command {
+        AppCommand::Add { folder, id, yes } => add(&door, &folder, id, yes).await,
+        AppCommand::List { json } => list(&door, json).await,
+        AppCommand::Remove { id } => remove(&door, &id).await,
+    };
+    super::close(door).await;
+    done
+}
+
+async fn add(door: &Door, folder: &Path, id: Option<String>, yes: bool) -> Result<(), String> {
+    let folder = std::path::absolute(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut wanted = json!({"folder": folder, "id": id});
+    let preview = door.get("POST", "/v1/apps/import", Some(wanted.clone())).await?;
+    let text = |value: &Value| plain(value.as_str().unwrap_or_default());
+    let name = text(&preview["id"]);
+    println!("{} {} ({name})", text(&preview["name"]), text(&preview["version"]));
+    let mut asked = 0;
+    for plugin in preview["plugins"].as_array().into_iter().flatten() {
+        println!(
+            "  plugin {}, code {}",
+            text(&plugin["id"]),
+            &text(&plugin["hash"])[..12]
+        );
+        for permission in plugin["permissions"].as_array().into_iter().flatten() {
+            asked += 1;
+            println!(
+                "    {} ({})",
+                text(&permission["sentence"]),
+                text(&permission["capability"])
+            );
+            for host in permission["hosts"].as_array().into_iter().flatten() {
+                println!("      {}", text(host));
+            }
+        }
+    }
+    let grant = asked == 0 || yes || confirm("Add it and allow this, for exactly these files? [y/N] ")?;
+    if !grant {
+        return Err(if std::io::stdin().is_terminal() {
+            "nothing was added".into()
+        } else {
+            "nothing was added: say --yes to allow what its plugins ask for".into()
+        });
+    }
+    wanted["confirm"] = true.into();
+    wanted["head"] = preview["head"].clone();
+    let added = door.get("POST", "/v1/apps/import", Some(wanted)).await?;
+    println!("added {}", text(&added["id"]));
+    Ok(())
+}
+
+/// Names come from other people's files; control characters could rewrite what the terminal shows above.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c) {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+fn confirm(question: &str) -> Result<bool, String> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    print!("{question}");
+    std::io::stdout().flush().map_err(|e| e.to_string())?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(|e| e.to_string())?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+async fn list(door: &Door, as_json: bool) -> Result<(), String> {
+    let all = door.get("GET", "/v1/apps", None).await?;
+    if as_json {
+        println!("{all:#}");
+        return Ok(());
+    }
+    for app in all["apps"].as_array().into_iter().flatten() {
+        let text = |value: &Value| plain(value.as_str().unwrap_or_default());
+        println!(
+            "{:<20} {:<10} {}",
+            text(&app["id"]),
+            text(&app["manifest"]["version"]),
+            text(&app["manifest"]["name"])
+        );
+    }
+    for broken in all["broken"].as_array().into_iter().flatten() {
+        let text = |value: &Value| plain(value.as_str().unwrap_or_default());
+        eprintln!("{}: {}", text(&broken["id"]), text(&broken["error"]));
+    }
+    Ok(())
+}
+
+async fn remove(door: &Door, id: &str) -> Result<(), String> {
+    policy::AppId::parse(id).map_err(|e| e.to_string())?;
+    door.get("DELETE", &format!("/v1/apps/{id}"), None).await?;
+    println!("removed {id}");
+    Ok(())
+}
