@@ -36,6 +36,8 @@ function install(win: Window & typeof globalThis, boot: Boot) {
   const fetch = makeFetch(exchange, place, blobs);
   const writes = new StorageWrites(exchange, fetch, boot.app, reportStorage);
 
+  win.addEventListener("pagehide", () => writes.flush());
+
   const put = (target: object, name: string, value: unknown) =>
     defineProperty(target, name, { value, writable: true, configurable: true, enumerable: true });
   const get = (target: object, name: string, read: () => unknown) =>

@@ -1,16 +1,25 @@
 // biome-ignore-all lint/suspicious/noShadowRestrictedNames: the natives stand in for the globals on purpose.
 import { type Fetch, fitsOneMessage } from "./fetch";
-import { console, DOMException, Map, stringify, wellFormed } from "./natives";
+import { console, DOMException, later, Map, stringify, wellFormed } from "./natives";
 import type { Exchange, Out } from "./wire";
 
 type Which = "local" | "session";
 
+/** Writes that go out at once per `WINDOW_MS`; a window drops what a page sends faster than some thousands a second. */
+const AT_ONCE = 400;
+const WINDOW_MS = 400;
+
 /**
- * Sends writes to the engine in the order in which they were made. One that is too big for a message goes as a request
- * with a body in pieces, and the ones after it wait for it.
+ * Sends writes to the engine in the order in which they were made, at once as long as there are not too many of them.
+ * What has to wait is only the last write of each key. A value too big for a message goes as a request with a body in
+ * pieces, and what comes after it waits for it.
  */
 export class StorageWrites {
-  #waiting: Out[] | undefined;
+  #waiting = new Map<string, Out>();
+  #big = false;
+  #timer = false;
+  #sent = 0;
+  #window = 0;
 
   constructor(
     private readonly exchange: Exchange,
@@ -22,15 +31,55 @@ export class StorageWrites {
   }
 
   write(message: Out) {
-    if (this.#waiting) this.#waiting.push(message);
-    else if (fitsOneMessage(message)) this.exchange.send(message);
-    else {
-      this.#waiting = [];
-      void this.#big(message);
+    const { which, op, key } = message;
+    if (op === "clear") {
+      for (const [name, waiting] of this.#waiting) {
+        if (waiting.which === which) this.#waiting.delete(name);
+      }
+    }
+    // Two letters of the store and of the kind, then the key: no key can be mistaken for a clearing.
+    const name = `${which === "local" ? "l" : "s"}${op === "clear" ? "c" : "k"}${key ?? ""}`;
+    this.#waiting.delete(name);
+    this.#waiting.set(name, message);
+    this.#pump(false);
+  }
+
+  /** The page is going: everything that fits a message goes now. */
+  flush() {
+    this.#pump(true);
+  }
+
+  #pump(now: boolean) {
+    for (const [name, message] of this.#waiting) {
+      if (this.#big || !(now || this.#mayGo())) return;
+      this.#waiting.delete(name);
+      if (fitsOneMessage(message)) this.exchange.send(message);
+      else void this.#sendBig(message);
     }
   }
 
-  async #big({ which, op, key, value }: Out) {
+  #mayGo(): boolean {
+    const time = Date.now();
+    if (Math.abs(time - this.#window) >= WINDOW_MS) {
+      this.#window = time;
+      this.#sent = 0;
+    }
+    if (this.#sent < AT_ONCE) {
+      this.#sent += 1;
+      return true;
+    }
+    if (!this.#timer) {
+      this.#timer = true;
+      later(() => {
+        this.#timer = false;
+        this.#pump(false);
+      }, WINDOW_MS);
+    }
+    return false;
+  }
+
+  async #sendBig({ which, op, key, value }: Out) {
+    this.#big = true;
     let problem: string | undefined;
     try {
       const response = await this.fetch(`/v1/apps/${this.app}/__storage`, {
@@ -43,9 +92,8 @@ export class StorageWrites {
       problem = String(error);
     }
     if (problem) this.failed(String(which), String(key), problem);
-    const waiting = this.#waiting ?? [];
-    this.#waiting = undefined;
-    for (const message of waiting) this.write(message);
+    this.#big = false;
+    this.#pump(false);
   }
 }
 

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { makeStorage, StorageWrites } from "../src/storage";
 import type { Out } from "../src/wire";
 import { appPage } from "./fake";
@@ -101,5 +101,39 @@ describe("writes", () => {
     expect(failed).toEqual(["big"]);
     page.deliver({ t: "storage-error", which: "local", op: "set", key: "a", message: "full" });
     expect(failed).toEqual(["big", "a"]);
+  });
+
+  test("a loop of writes goes out at a pace, each key with its last value, and nothing is left out", async () => {
+    vi.useFakeTimers();
+    const page = appPage();
+    const writes = new StorageWrites(page.exchange, page.fetch, "demo", () => {});
+    for (let i = 0; i < 20_000; i++) {
+      writes.write({ t: "storage", which: "local", op: "set", key: `k${i % 1000}`, value: String(i) });
+    }
+    expect(page.of("storage")).toHaveLength(400);
+    await vi.advanceTimersByTimeAsync(400);
+    expect(page.of("storage")).toHaveLength(800);
+    writes.write({ t: "storage", which: "session", op: "set", key: "k1", value: "s" });
+    await vi.advanceTimersByTimeAsync(10_000);
+    const last = new Map(page.of("storage").map((m) => [`${m.which}${m.key}`, m.value]));
+    for (let i = 0; i < 1000; i++) expect(last.get(`localk${i}`)).toBe(String(19_000 + i));
+    expect(last.get("sessionk1")).toBe("s");
+    vi.useRealTimers();
+  });
+
+  test("a clearing takes waiting writes of its own store with it; a page that goes leaves nothing behind", () => {
+    const page = appPage();
+    const writes = new StorageWrites(page.exchange, page.fetch, "demo", () => {});
+    for (let i = 0; i < 500; i++) writes.write({ t: "storage", which: "local", op: "set", key: `k${i}`, value: "" });
+    writes.write({ t: "storage", which: "session", op: "set", key: "s", value: "" });
+    writes.write({ t: "storage", which: "local", op: "clear" });
+    writes.write({ t: "storage", which: "local", op: "set", key: "after", value: "" });
+    writes.flush();
+    const sent = page.of("storage").slice(400);
+    expect(sent.map((m) => `${m.which} ${m.op} ${m.key ?? ""}`)).toEqual([
+      "session set s",
+      "local clear ",
+      "local set after",
+    ]);
   });
 });

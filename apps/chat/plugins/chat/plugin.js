@@ -315,11 +315,14 @@ async function answered(host, conversation, pending) {
     .map((message) => ({ role: message.role, content: message.text }));
 
   let message = pending;
-  let savedAt = Date.now();
+  // The first words are kept at once; from then on there is a pause between two writes.
+  let savedAt = 0;
+  let saved = pending;
   let timer = null;
   let over = false;
   const savePartial = () => {
     savedAt = Date.now();
+    saved = message;
     try {
       if (stillOurs(host, key, pending)) host.store.put(key, message);
     } catch (error) {
@@ -328,6 +331,7 @@ async function answered(host, conversation, pending) {
     }
   };
   const saveSoon = () => {
+    if (message === saved) return;
     const wait = SAVE_EVERY_MS - (Date.now() - savedAt);
     if (wait <= 0) savePartial();
     else if (timer === null && typeof setTimeout === "function") {
