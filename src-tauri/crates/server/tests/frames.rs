@@ -267,8 +267,8 @@ async fn refusals_are_written_down_without_tokens() {
     house
         .ask(
             "GET",
-            &format!("/v1/apps/beta/frame/{token}"),
-            &[("X-Chrysalis-Frame", &token)],
+            &format!("/%66rame/{token}/app.js"),
+            &[("Sec-Fetch-Site", "cross-site")],
             "",
         )
         .await;
@@ -281,7 +281,9 @@ async fn refusals_are_written_down_without_tokens() {
             .iter()
             .any(|e| e["target"].as_str().is_some_and(|t| t.contains(part)))
     };
-    assert!(seen("/v1/settings"), "{log:?}");
+    for part in ["DELETE /v1/apps/alpha/frame/…", "/v1/settings", "/%66rame/…/app.js"] {
+        assert!(seen(part), "{part} {log:?}");
+    }
     assert!(!log.body.contains(&token), "{log:?}");
     house.close().await;
 }
