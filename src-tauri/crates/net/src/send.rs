@@ -79,10 +79,17 @@ pub struct Incoming {
 /// a pooled connection of a wide reach serve a narrow one.
 const CLIENTS_KEPT: usize = 32;
 
+#[derive(PartialEq)]
+struct ClientKey {
+    reach: Reach,
+    connect_timeout: Duration,
+    secure: bool,
+}
+
 struct Inner {
     log: Arc<dyn ConnectionLog>,
     resolver: Arc<dyn Resolver>,
-    clients: Mutex<VecDeque<((Reach, Duration), reqwest::Client)>>,
+    clients: Mutex<VecDeque<(ClientKey, reqwest::Client)>>,
 }
 
 /// The way out. Cheap to clone.
@@ -151,9 +158,7 @@ impl Net {
                 after: Duration::ZERO,
             }));
         }
-        let client = self
-            .client(request.url.reach(), request.connect_timeout, &url)
-            .map_err(refuse)?;
+        let client = self.client(&request.url, request.connect_timeout).map_err(refuse)?;
 
         let mut line = self.open_line(&attempt, &url).await?;
         let sending = client
@@ -220,8 +225,12 @@ impl Net {
         })
     }
 
-    fn client(&self, reach: &Reach, connect_timeout: Duration, url: &str) -> Result<reqwest::Client, NetError> {
-        let key = (reach.clone(), connect_timeout);
+    fn client(&self, url: &CheckedUrl, connect_timeout: Duration) -> Result<reqwest::Client, NetError> {
+        let key = ClientKey {
+            reach: url.reach().clone(),
+            connect_timeout,
+            secure: url.origin().scheme() == "https",
+        };
         let mut clients = self.0.clients.lock();
         if let Some(at) = clients.iter().position(|(known, _)| *known == key)
             && let Some(found) = clients.remove(at)
@@ -232,9 +241,14 @@ impl Net {
         }
         let guard = Guard {
             resolver: self.0.resolver.clone(),
-            reach: reach.clone(),
+            reach: key.reach.clone(),
         };
-        let client = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if !key.secure {
+            // Reading the system's certificates takes time, and fails where there are none; plain HTTP needs neither.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
@@ -244,7 +258,7 @@ impl Net {
             .user_agent(concat!("chrysalis/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| NetError::Tls {
-                url: url.to_owned(),
+                url: url.shown(),
                 why: format!("the system's certificates could not be read ({error})"),
             })?;
         if clients.len() == CLIENTS_KEPT {

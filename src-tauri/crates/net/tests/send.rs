@@ -460,7 +460,7 @@ async fn errors_say_what_to_do_and_show_no_query() {
 }
 
 #[tokio::test]
-async fn proxies_of_the_environment_are_ignored() {
+async fn plain_http_ignores_proxies_and_needs_no_certificates() {
     const TARGET: &str = "CHRYSALIS_NET_TEST_TARGET";
     if let Ok(url) = std::env::var(TARGET) {
         let (net, _) = net();
@@ -473,11 +473,12 @@ async fn proxies_of_the_environment_are_ignored() {
     let (target, proxy) = (Server::sending(OK).await, Server::sending(OK).await);
     let mut child = tokio::process::Command::new(std::env::current_exe().unwrap());
     child
-        .args(["--exact", "proxies_of_the_environment_are_ignored"])
+        .args(["--exact", "plain_http_ignores_proxies_and_needs_no_certificates"])
         .env(TARGET, target.url("/"));
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
         child.env(name, proxy.url(""));
     }
+    child.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", "/dev/null");
     child.env_remove("NO_PROXY").env_remove("no_proxy");
     assert!(child.output().await.unwrap().status.success());
     assert_eq!((target.seen(), proxy.seen()), (1, 0));
