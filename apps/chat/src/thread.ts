@@ -18,6 +18,7 @@ export class Thread {
   #messages: Message[] = [];
   #views = new Map<number, MessageView>();
   #first = 0;
+  #last = -1;
   #atEnd = true;
   #dirty = new Set<number>();
   #frame = 0;
@@ -116,8 +117,12 @@ export class Thread {
       if (there !== element) this.#inner.insertBefore(element, there ?? null);
     });
     while (this.#inner.children.length > wanted.length) this.#inner.lastElementChild?.remove();
-    const before = this.#messages.at(-2);
-    if (before) this.#dirty.add(before.n);
+    const last = this.#messages.at(-1)?.n ?? -1;
+    if (last !== this.#last) {
+      // Only the last message offers a retry.
+      this.#dirty.add(this.#last).add(last);
+      this.#last = last;
+    }
     this.#refresh();
   }
 
