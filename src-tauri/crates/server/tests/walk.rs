@@ -266,9 +266,9 @@ impl Walk {
 
     /// What was refused was refused to callers that had every right to ask.
     async fn all_are_still_known(&self) {
-        for caller in 1..CALLERS.len() {
+        for (caller, name) in CALLERS.iter().enumerate().skip(1) {
             let reply = self.ask(caller, "GET", "/v1/models").await;
-            assert_eq!(reply.status, 200, "{}: {reply:?}", CALLERS[caller]);
+            assert_eq!(reply.status, 200, "{name}: {reply:?}");
         }
     }
 
@@ -371,10 +371,10 @@ async fn other_spellings_lead_nowhere() {
             .split_once('?')
             .map_or((*address, ""), |(path, _)| (path, "?name=x"));
         for spelling in structural(path) {
-            for caller in 0..CALLERS.len() {
+            for (caller, name) in CALLERS.iter().enumerate() {
                 for method in methods(method) {
                     let reply = walk.ask(caller, method, &format!("{spelling}{query}")).await;
-                    assert!(unheard(&reply), "{}: {method} {spelling} {reply:?}", CALLERS[caller]);
+                    assert!(unheard(&reply), "{name}: {method} {spelling} {reply:?}");
                 }
             }
         }
