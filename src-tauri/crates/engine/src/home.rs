@@ -121,6 +121,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         db,
         activity,
         bus,
+        workspaces: Default::default(),
         streams: Default::default(),
         lists: Default::default(),
         frames: Default::default(),

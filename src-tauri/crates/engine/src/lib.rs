@@ -14,6 +14,7 @@ mod plugin_side;
 mod routes;
 mod streams;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -100,6 +101,8 @@ struct Inner {
     instance: String,
     owner: AccountId,
     db: Arc<Db>,
+    /// Open folders, so that a call does not open and tidy its account's again.
+    workspaces: Mutex<HashMap<AccountId, Workspace>>,
     vault: Vault,
     net: net::Net,
     activity: Arc<Activity>,
@@ -203,8 +206,13 @@ impl Engine {
     }
 
     pub(crate) fn workspace(&self, account: &AccountId) -> Answer<Workspace> {
+        if let Some(known) = self.0.workspaces.lock().get(account) {
+            return Ok(known.clone());
+        }
         let folder = self.home().join("accounts").join(account.as_str()).join("workspace");
-        Workspace::open(&folder).map_err(|e| ApiError::bad(e.to_string()))
+        let workspace = Workspace::open(&folder).map_err(|e| ApiError::bad(e.to_string()))?;
+        self.0.workspaces.lock().insert(account.clone(), workspace.clone());
+        Ok(workspace)
     }
 
     /// How the vault names a connection's key.
