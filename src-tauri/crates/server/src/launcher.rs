@@ -147,7 +147,7 @@ pub fn file(method: &Method, path: &str, headers: &HeaderMap, host: &Host) -> Re
         (RESOURCE_POLICY, "same-origin"),
         (
             PERMISSIONS_POLICY,
-            "camera=(), microphone=(), geolocation=(), display-capture=(), usb=(), serial=(), hid=(), bluetooth=(), \
+            "camera=(), microphone=(), geolocation=(), display-capture=(), usb=(), serial=(), hid=(), \
              midi=(), payment=(), publickey-credentials-get=(), local-fonts=(), idle-detection=(), xr-spatial-tracking=()",
         ),
     ] {
