@@ -20,6 +20,21 @@ pub struct NewActivity {
     pub detail: Option<String>,
 }
 
+/// How something that was written down before it happened ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ActivityEnd<'a> {
+    pub outcome: &'a str,
+    /// HTTP status, where there was one.
+    pub status: Option<i64>,
+    /// Bytes, or for a model request the prompt's tokens.
+    pub sent: u64,
+    /// Bytes.
+    pub received: u64,
+    pub ms: u64,
+    /// Replaces the line's detail when given.
+    pub detail: Option<&'a str>,
+}
+
 /// One line of the activity log.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,16 +97,7 @@ impl Db {
     }
 
     /// Completes a line with how it ended.
-    pub fn finish_activity(
-        &self,
-        id: i64,
-        outcome: &str,
-        status: Option<i64>,
-        sent: u64,
-        received: u64,
-        ms: u64,
-        detail: Option<&str>,
-    ) -> Result<()> {
+    pub fn finish_activity(&self, id: i64, end: &ActivityEnd<'_>) -> Result<()> {
         self.quick
             .lock()
             .prepare_cached(
@@ -100,12 +106,12 @@ impl Db {
             )?
             .execute(params![
                 id,
-                outcome,
-                status,
-                sent as i64,
-                received as i64,
-                ms as i64,
-                detail
+                end.outcome,
+                end.status,
+                end.sent as i64,
+                end.received as i64,
+                end.ms as i64,
+                end.detail
             ])?;
         Ok(())
     }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use accounts::{AccountRow, SessionRow};
-pub use activity::{ActivityEntry, ActivityFilter, NewActivity};
+pub use activity::{ActivityEnd, ActivityEntry, ActivityFilter, NewActivity};
 pub use assets::AssetRow;
 pub use connections::ConnectionRow;
 pub use store::{PAGE_QUOTA, STORE_QUOTA};

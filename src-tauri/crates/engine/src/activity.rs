@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use db::{Db, NewActivity};
+use db::{ActivityEnd, Db, NewActivity};
 use policy::{AccountId, CallContext};
 use serde_json::json;
 
@@ -39,17 +39,8 @@ impl Activity {
         id
     }
 
-    pub fn finish(
-        &self,
-        id: i64,
-        outcome: &str,
-        status: Option<i64>,
-        sent: u64,
-        received: u64,
-        ms: u64,
-        detail: Option<&str>,
-    ) {
-        if let Err(error) = self.db.finish_activity(id, outcome, status, sent, received, ms, detail) {
+    pub fn finish(&self, id: i64, end: &ActivityEnd<'_>) {
+        if let Err(error) = self.db.finish_activity(id, end) {
             tracing::error!(%error, "an activity line could not be completed");
         }
     }
@@ -88,14 +79,18 @@ impl net::ConnectionLog for Activity {
             net::Outcome::Refused(why) => ("refused", Some(why.as_str())),
             net::Outcome::Cancelled => ("cancelled", None),
         };
+        let ms = end.took.as_millis() as u64;
+        let status = end.status.map(i64::from);
         self.finish(
             id,
-            outcome,
-            end.status.map(i64::from),
-            0,
-            end.bytes,
-            end.took.as_millis() as u64,
-            detail,
+            &ActivityEnd {
+                outcome,
+                status,
+                sent: 0,
+                received: end.bytes,
+                ms,
+                detail,
+            },
         );
     }
 

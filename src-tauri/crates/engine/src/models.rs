@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use apps::host::{Generation, Part};
 use async_trait::async_trait;
-use db::{ConnectionRow, NewActivity};
+use db::{ActivityEnd, ConnectionRow, NewActivity};
 use futures::StreamExt;
 use parking_lot::Mutex;
 use policy::{AccountId, AppId, CallContext, Caller};
@@ -264,11 +264,15 @@ impl Run {
         } else {
             "done"
         };
-        let (sent, received) = (result.usage.input, result.text.len() as u64);
-        let ms = began.elapsed().as_millis() as u64;
-        self.engine
-            .activity()
-            .finish(line, outcome, None, sent, received, ms, result.error.as_deref());
+        let end = ActivityEnd {
+            outcome,
+            status: None,
+            sent: result.usage.input,
+            received: result.text.len() as u64,
+            ms: began.elapsed().as_millis() as u64,
+            detail: result.error.as_deref(),
+        };
+        self.engine.activity().finish(line, &end);
         let error = result.error.clone();
         let mut result = json!(result);
         if stopped {

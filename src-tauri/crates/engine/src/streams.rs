@@ -140,7 +140,9 @@ impl Answer {
 
 /// Answers by the app they belong to and the name its page gave them.
 #[derive(Default)]
-pub struct Streams(Mutex<HashMap<(AccountId, AppId), Vec<(String, Arc<Answer>)>>>);
+pub struct Streams(Mutex<HashMap<(AccountId, AppId), Vec<Named>>>);
+
+type Named = (String, Arc<Answer>);
 
 impl Streams {
     /// Makes an answer readable under `name`. A later one of the same name hides the earlier.

@@ -351,9 +351,19 @@ async fn delete_key(
 }
 
 async fn providers() -> Json<Value> {
-    Json(json!({"presets": providers::presets()}))
+    let presets = providers::presets()
+        .iter()
+        .map(|p| json!({"id": p.id, "name": p.name, "baseUrl": p.base_url(), "local": true}));
+    Json(json!({"presets": presets.collect::<Vec<_>>()}))
 }
 
 async fn local_servers(State(engine): State<Engine>, _person: Person, Context(context): Context) -> Json<Value> {
-    Json(json!({"servers": providers::probe_local(&context, engine.net()).await}))
+    let found = providers::probe_local(&context, engine.net()).await;
+    let servers = found.iter().map(|server| {
+        // A port does not say which of its usual programs answers there.
+        let names: Vec<&str> = server.presets.iter().map(|p| p.name).collect();
+        let models: Vec<&str> = server.list.models.iter().map(|m| m.id.as_str()).collect();
+        json!({"name": names.join(" or "), "baseUrl": server.base_url, "models": models, "wantsKey": server.wants_key})
+    });
+    Json(json!({"servers": servers.collect::<Vec<_>>()}))
 }
