@@ -1,8 +1,11 @@
 //! The activity log: every outgoing connection before it is made, every refusal, every model request.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use db::{ActivityEnd, Db, NewActivity};
+use parking_lot::Mutex;
 use policy::{AccountId, CallContext};
 use serde_json::json;
 
@@ -12,11 +15,16 @@ use crate::bus::{Bus, Event};
 pub struct Activity {
     db: Arc<Db>,
     bus: Arc<Bus>,
+    floods: Mutex<Floods>,
 }
 
 impl Activity {
     pub fn new(db: Arc<Db>, bus: Arc<Bus>) -> Self {
-        Self { db, bus }
+        Self {
+            db,
+            bus,
+            floods: Mutex::default(),
+        }
     }
 
     /// Writes a line and returns its id, or 0 when the database would not take it (which is logged).
@@ -45,20 +53,90 @@ impl Activity {
         }
     }
 
+    /// Writes a refusal. A caller that is refused all the time gets one line with a count now and then, so that it can
+    /// neither fill the disk nor bury other lines.
     pub fn refused(&self, context: &CallContext, target: &str, why: &str) {
         let caller = context.chain.last();
+        let label = caller.map(policy::Caller::label).unwrap_or_default();
+        let Some(missed) = self.floods.lock().admit(&label, Instant::now()) else {
+            return;
+        };
+        let mut detail: String = without_tokens(why).chars().take(600).collect();
+        if missed > 0 {
+            detail.push_str(&format!(
+                " (and {missed} more refusals of this caller since its last line)"
+            ));
+        }
         self.add(&NewActivity {
             account: context.account.clone(),
             kind: "refusal",
-            caller: caller.map(policy::Caller::label).unwrap_or_default(),
+            caller: label,
             chain: context.chain_label(),
             trace: context.trace.as_str().to_owned(),
             app: caller.and_then(|c| c.app()).map(ToString::to_string),
-            target: target.chars().take(300).collect(),
+            target: without_tokens(target).chars().take(300).collect(),
             outcome: "refused".into(),
-            detail: Some(why.chars().take(600).collect()),
+            detail: Some(detail),
         });
     }
+}
+
+/// Lines a caller may cause at once, and how often one more.
+const BURST: u32 = 20;
+const REFILL: Duration = Duration::from_millis(500);
+/// Callers remembered; more than there can be apps and plugins asking at the same time.
+const CALLERS: usize = 1024;
+
+/// How much each caller has been written about lately.
+#[derive(Default)]
+struct Floods(HashMap<String, Flood>);
+
+struct Flood {
+    left: u32,
+    at: Instant,
+    missed: u64,
+}
+
+impl Floods {
+    /// Whether to write a line now, and how many were not written since the last one.
+    fn admit(&mut self, caller: &str, now: Instant) -> Option<u64> {
+        if self.0.len() >= CALLERS && !self.0.contains_key(caller) {
+            self.0.retain(|_, flood| now.duration_since(flood.at) < REFILL * BURST);
+        }
+        let flood = self.0.entry(caller.to_owned()).or_insert(Flood {
+            left: BURST,
+            at: now,
+            missed: 0,
+        });
+        let gained = (now.duration_since(flood.at).as_millis() / REFILL.as_millis()) as u32;
+        if gained > 0 {
+            flood.left = flood.left.saturating_add(gained).min(BURST);
+            flood.at = now;
+        }
+        if flood.left == 0 {
+            flood.missed += 1;
+            return None;
+        }
+        flood.left -= 1;
+        Some(std::mem::take(&mut flood.missed))
+    }
+}
+
+/// Parts of a path that are as long as a token are left out: whoever asked for one by mistake must not have it written
+/// down (tokens have at least 22 characters).
+fn without_tokens(text: &str) -> String {
+    let part = |part: &str| {
+        let word = part.trim_end_matches(['.', ',']);
+        let long = word.len() >= 22
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if long { "…".to_owned() } else { part.to_owned() }
+    };
+    let words = text
+        .split(' ')
+        .map(|word| word.split('/').map(part).collect::<Vec<_>>().join("/"));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 impl net::ConnectionLog for Activity {
@@ -110,5 +188,34 @@ fn row(attempt: &net::Attempt, kind: &'static str, outcome: &str, detail: Option
         target: format!("{} {}", attempt.method, attempt.url),
         outcome: outcome.to_owned(),
         detail: detail.or_else(|| Some(attempt.purpose.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refusals_is_counted_not_written() {
+        let (mut floods, start) = (Floods::default(), Instant::now());
+        let written = (0..1000).filter(|_| floods.admit("app:x", start).is_some()).count();
+        assert_eq!(written, BURST as usize);
+        assert_eq!(floods.admit("app:y", start), Some(0), "others are still heard");
+        assert_eq!(floods.admit("app:x", start + REFILL), Some(1000 - u64::from(BURST)));
+    }
+
+    #[test]
+    fn tokens_are_not_written_down() {
+        let token = "0123456789abcdef0123456789abcdef";
+        for (text, want) in [
+            (format!("GET /v1/apps/a/frame/{token}"), "GET /v1/apps/a/frame/…"),
+            (
+                format!("app:a may not use DELETE /v1/x/{token}."),
+                "app:a may not use DELETE /v1/x/…",
+            ),
+            ("GET /v1/settings/connections".into(), "GET /v1/settings/connections"),
+        ] {
+            assert_eq!(without_tokens(&text), want);
+        }
     }
 }
