@@ -69,6 +69,8 @@ pub enum FromWorker {
 #[derive(Debug, Default, PartialEq)]
 pub struct Failed {
     pub memory: bool,
+    /// `null` was thrown. Plugins may do that, but so does the engine when there is no memory left for the error.
+    pub null: bool,
     pub message: String,
     pub file: String,
     pub line: u32,
@@ -248,6 +250,7 @@ impl FromWorker {
             } => Out::new(71).flag(*exported).text(value).u64(*heap).flag(*clean).end(),
             FromWorker::Failed(failed) => Out::new(72)
                 .flag(failed.memory)
+                .flag(failed.null)
                 .text(&failed.message)
                 .text(&failed.file)
                 .u32(failed.line)
@@ -289,6 +292,7 @@ impl FromWorker {
             },
             72 => FromWorker::Failed(Failed {
                 memory: at.flag()?,
+                null: at.flag()?,
                 message: at.text()?,
                 file: at.text()?,
                 line: at.u32()?,

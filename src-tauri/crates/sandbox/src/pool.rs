@@ -78,8 +78,8 @@ impl Pool {
     /// Calls one export of a program and waits for its end. Dropping the future kills the process it runs in.
     ///
     /// Calls of the same [`Program::key`] never run JavaScript at the same moment; a call that waits for the host lets
-    /// others run, each in a process of its own. When all processes are busy the call waits its turn, at most
-    /// [`crate::Limits::queue`].
+    /// others run, each in a process of its own. When all processes are busy, or the plugin itself is, the call waits its
+    /// turn, at most [`crate::Limits::queue`].
     pub async fn call(&self, program: &Arc<Program>, call: Call, host: Arc<dyn Host>) -> Result<Outcome, Failure> {
         let inner = &self.0;
         let mut stopping = inner.stopping.subscribe();
@@ -87,10 +87,13 @@ impl Pool {
             return Err(Failure::Cancelled);
         }
         let under_way = UnderWay::begin(inner, program);
+        let waited = call.limits.queue;
         let (worker, held) = tokio::select! {
             biased;
             _ = stopping.wait_for(|stopping| *stopping) => return Err(Failure::Cancelled),
-            got = inner.worker(program, &call, &under_way.lock) => got?,
+            got = tokio::time::timeout(waited, inner.worker(program, &call, &under_way.lock)) => {
+                got.map_err(|_| Failure::Busy { waited })??
+            }
         };
         let ended = run::run(worker, under_way.lock.clone(), held, &call, &host, &mut stopping).await;
         if let Some(worker) = ended.worker {
@@ -221,12 +224,12 @@ impl Inner {
             Err(_) => {
                 drop(held);
                 let waiting = Waiting::begin(self);
-                let waited = call.limits.queue;
-                let permit = match tokio::time::timeout(waited, self.seats.clone().acquire_owned()).await {
-                    Ok(Ok(permit)) => permit,
-                    Ok(Err(_)) => return Err(Failure::Cancelled),
-                    Err(_) => return Err(Failure::Busy { waited }),
-                };
+                let permit = self
+                    .seats
+                    .clone()
+                    .acquire_owned()
+                    .await
+                    .map_err(|_| Failure::Cancelled)?;
                 drop(waiting);
                 held = lock.clone().lock_owned().await;
                 if let Some(worker) = self.take_idle(program, memory) {

@@ -20,7 +20,9 @@ pub struct Program {
     pub prelude: Arc<str>,
     /// SHA-256 of the bytes of `source`: the very bytes a worker gets, so a grant for this hash is a grant for them.
     pub hash: [u8; 32],
-    /// Keeps one context over all calls of a worker instead of a fresh one for each.
+    /// Keeps one context over all calls of a worker instead of a fresh one for each. State is kept as long as the worker
+    /// lives, which nobody promises; and a call that comes while another one waits for the host meets a second worker
+    /// with a state of its own.
     pub persistent: bool,
 }
 
@@ -78,7 +80,7 @@ pub struct Limits {
     /// Time the synchronous host calls of one call may take together. They stand outside `running`, so they need an
     /// end of their own.
     pub now: Duration,
-    /// How long to wait for a free worker before the call fails with [`Failure::Busy`].
+    /// How long to wait for the plugin's lock and a worker before the call fails with [`Failure::Busy`].
     pub queue: Duration,
     /// Host calls that may be open at the same moment.
     pub open_calls: usize,
@@ -167,8 +169,8 @@ pub enum Failure {
     /// The worker program could not be started.
     #[error("the plugin's process could not be started: {0}")]
     Start(#[from] io::Error),
-    /// No worker became free within [`Limits::queue`].
-    #[error("too many plugin calls are running; none finished within {waited:?}. Try again later")]
+    /// The call's turn did not come within [`Limits::queue`].
+    #[error("too many plugin calls are running; this one's turn did not come within {waited:?}. Try again later")]
     Busy {
         /// How long the call waited.
         waited: Duration,

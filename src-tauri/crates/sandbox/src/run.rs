@@ -113,6 +113,11 @@ impl Worker {
         self.read.is_empty() && got == -1 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock
     }
 
+    /// Whether the process has ever held most of what its heap may hold.
+    fn full(&self) -> bool {
+        process::peak_memory(self.process.pid()) >= self.memory / 4 * 3
+    }
+
     /// Kills the process and waits until it is gone.
     pub async fn end(self) {
         self.process.end().await;
@@ -214,8 +219,9 @@ pub async fn run(
             }
         }
         Err(Stopped::Script(failed)) => {
-            let worker = (failed.clean && fit(&worker, running)).then_some(worker);
-            let error = if failed.memory {
+            let clean = failed.clean;
+            let memory = failed.memory || (failed.null && worker.full());
+            let error = if memory {
                 Failure::Memory {
                     limit: call.limits.memory,
                 }
@@ -236,6 +242,7 @@ pub async fn run(
                     stack,
                 }))
             };
+            let worker = (clean && !memory && fit(&worker, running)).then_some(worker);
             Ended {
                 result: Err(error),
                 worker,
@@ -253,7 +260,10 @@ pub async fn run(
 }
 
 fn fit(worker: &Worker, running: Duration) -> bool {
-    running < LONG_ENOUGH_TO_FILL || process::peak_memory(worker.process.pid()) < worker.memory / 2
+    // A lasting context is kept for its state, which may well be large.
+    worker.program.persistent
+        || running < LONG_ENOUGH_TO_FILL
+        || process::peak_memory(worker.process.pid()) < worker.memory / 2
 }
 
 enum Stopped {
@@ -364,14 +374,13 @@ async fn talk(
                 let bytes = answer_now(answer);
                 send(worker, clock, &bytes).await?;
             }
-            Some(FromWorker::Log { level, line }) => {
-                if lines < limits.log_lines {
-                    lines += 1;
-                    let line: String = line.chars().take(limits.log_line).collect();
-                    let level: String = level.chars().take(16).collect();
-                    host.log(&level, &line);
-                }
+            Some(FromWorker::Log { level, line }) if lines < limits.log_lines => {
+                lines += 1;
+                let line: String = line.chars().take(limits.log_line).collect();
+                let level: String = level.chars().take(16).collect();
+                host.log(&level, &line);
             }
+            Some(FromWorker::Log { .. }) => {}
             Some(FromWorker::Done {
                 exported,
                 value,

@@ -214,9 +214,11 @@ async fn a_persistent_plugin_keeps_its_state() {
 
 #[tokio::test]
 async fn nothing_leads_out_of_the_guest() {
-    let source = r#"export function main(host) {
-        const found = [];
-        for (const start of [host, host.call, host.now, host.log, console.log, host.call("echo"), main, [], {}, new Error()]) {
+    let source = r#"export async function main(host) {
+        const found = [], answer = await host.call("echo", { a: [1] }), error = await host.call("fail").catch((e) => e);
+        const starts = [host, host.call, host.now, host.log, host.data, console.log, host.call("echo"), main, [], {},
+            new Error(), answer, answer[0], answer[0].a, error, host.now("echo", {}), arguments];
+        for (const start of starts) {
             const made = start.constructor.constructor("return globalThis")();
             if (made !== globalThis) found.push("another global");
         }

@@ -88,11 +88,11 @@ fn words(ctx: &Ctx, stop: Stop, file: &str) -> Failed {
 fn thrown(ctx: &Ctx, file: &str) -> Failed {
     let value = ctx.catch();
     let Some(error) = value.as_exception() else {
-        // The engine throws nothing at all when there was no memory left for the error object.
-        let memory = value.type_of() == Type::Uninitialized;
+        let null = value.is_null() || value.type_of() == Type::Uninitialized;
         return Failed {
-            memory,
+            null,
             message: format!("thrown: {}", text(ctx, value)),
+            clean: true,
             ..Failed::default()
         };
     };
@@ -106,6 +106,7 @@ fn thrown(ctx: &Ctx, file: &str) -> Failed {
     // A getter of the plugin may have thrown on the way.
     ctx.catch();
     Failed {
+        null: false,
         memory: name == "InternalError" && message == "out of memory",
         message: match (name.is_empty(), message.is_empty()) {
             (true, true) => "an error without a message".into(),
