@@ -4,7 +4,7 @@
 //! On the thread that draws all windows nothing happens but a count and a bounded queue; everything else runs on the
 //! runtime.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,12 @@ use super::storage::Storage;
 pub const SCHEME: &str = "chrysalis-app";
 /// The script that carries a page load's secret.
 const BRIDGE_SCRIPT: &str = "/__chrysalis/bridge.js";
+/// A message of this many bytes ends its page at once: the bridge's own script never sends a quarter of it, and
+/// taking it in costs every window time.
+const ENORMOUS: usize = 4 * MAX_MESSAGE;
 /// Messages and bytes waiting to be read, per window.
 const INBOX_MESSAGES: usize = 8_192;
-const INBOX_BYTES: usize = 64 * 1024 * 1024;
+const INBOX_BYTES: usize = 48 * 1024 * 1024;
 /// Files a page may be waiting for at once.
 const FILES_AT_ONCE: usize = 256;
 /// Largest file handed to a page in one piece; media larger than this is read in ranges.
@@ -78,6 +81,7 @@ pub struct Shared {
     pub storage: Storage,
     inbox_bytes: AtomicUsize,
     files: AtomicUsize,
+    lost: AtomicBool,
     bucket: Mutex<Bucket>,
 }
 
@@ -97,6 +101,7 @@ impl Bridge {
             page,
             inbox_bytes: AtomicUsize::new(0),
             files: AtomicUsize::new(0),
+            lost: AtomicBool::new(false),
             bucket: Mutex::new(Bucket::new(Instant::now())),
         });
         runtime.spawn(Reader::new(shared.clone()).run(messages));
@@ -106,13 +111,18 @@ impl Bridge {
     /// A message from the page, as the webview's own IPC delivered it.
     pub fn message(&self, text: String) {
         let length = text.len();
+        if length > ENORMOUS {
+            return self.shared.stop("it sent a message of an enormous size");
+        }
         let cost = if length > MAX_MESSAGE { BAD_MESSAGE_COST } else { 1.0 };
         if !self.shared.allow(cost, length) || length > MAX_MESSAGE {
+            self.shared.lost.store(true, Ordering::Relaxed);
             return;
         }
         let waiting = self.shared.inbox_bytes.fetch_add(length, Ordering::Relaxed);
         if waiting + length > INBOX_BYTES || self.inbox.try_send(Inbound::Message(text)).is_err() {
             self.shared.inbox_bytes.fetch_sub(length, Ordering::Relaxed);
+            self.shared.lost.store(true, Ordering::Relaxed);
             self.shared.allow(BAD_MESSAGE_COST, 0);
         }
     }
@@ -189,6 +199,19 @@ impl Shared {
                 false
             }
         }
+    }
+
+    fn stop(&self, why: &'static str) {
+        let first = self.bucket.lock().is_ok_and(|mut bucket| bucket.stop());
+        if first {
+            tracing::warn!(app = %self.app, why, "page stopped");
+            self.page.stop(why);
+        }
+    }
+
+    /// Whether messages were dropped since the last time this was asked.
+    pub fn lost_some(&self) -> bool {
+        self.lost.swap(false, Ordering::Relaxed)
     }
 
     /// A message was read.

@@ -8,11 +8,13 @@ const RATE: f64 = 2_000.0;
 /// Messages at once: a page that restores its whole storage in a loop fits, a flood is noticed within a few
 /// milliseconds.
 const BURST: f64 = 10_000.0;
-/// Bytes per second, and at once: two whole 64 MiB downloads with their Base64 overhead.
-const BYTE_RATE: f64 = 32.0 * 1024.0 * 1024.0;
-const BYTE_BURST: f64 = 192.0 * 1024.0 * 1024.0;
-/// Messages dropped in one go before the page is stopped.
+/// Bytes per second, and at once. The bridge's own uploads come at about a third of this rate: a page encodes them in
+/// pieces and yields between them.
+const BYTE_RATE: f64 = 64.0 * 1024.0 * 1024.0;
+const BYTE_BURST: f64 = 32.0 * 1024.0 * 1024.0;
+/// Messages dropped in one go before the page is stopped; every 4 KiB count as one.
 const STOP_AFTER: u64 = 5_000;
+const DROPPED_UNIT: f64 = 4096.0;
 /// What an oversized or malformed message costs, in messages: a page that keeps sending them is stopped sooner.
 pub const BAD_MESSAGE_COST: f64 = 50.0;
 
@@ -63,12 +65,17 @@ impl Bucket {
             }
             return Verdict::Pass;
         }
-        self.dropped += messages.max(1.0) as u64;
+        self.dropped += messages.max(bytes / DROPPED_UNIT).max(1.0) as u64;
         if self.dropped >= STOP_AFTER && !self.stopped {
             self.stopped = true;
             return Verdict::Stop;
         }
         Verdict::Drop
+    }
+
+    /// Lets nothing pass any more. `true` the first time.
+    pub fn stop(&mut self) -> bool {
+        !std::mem::replace(&mut self.stopped, true)
     }
 
     /// Messages dropped in this episode.
@@ -125,6 +132,8 @@ mod tests {
         while bucket.take(now, 1.0, 256 * 1024) == Verdict::Pass {
             passed += 1;
         }
-        assert_eq!(passed, 768);
+        assert_eq!(passed, 128);
+        let dropped = std::iter::repeat_with(|| bucket.take(now, 1.0, 256 * 1024)).position(|v| v == Verdict::Stop);
+        assert_eq!(dropped, Some(77), "large messages are stopped sooner");
     }
 }

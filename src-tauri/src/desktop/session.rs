@@ -101,7 +101,7 @@ impl Reader {
             match inbound {
                 Inbound::Message(text) => {
                     let taken = text.len();
-                    self.message(text).await;
+                    self.message(text);
                     self.shared.taken(taken);
                 }
                 Inbound::Load(answer) => {
@@ -140,7 +140,26 @@ impl Reader {
         secret
     }
 
-    async fn message(&mut self, text: String) {
+    /// A piece that was dropped must not leave a hole in a file or a request.
+    fn forget_pieces(&mut self) {
+        let Some(load) = self.load.clone() else { return };
+        let message = "parts were lost because the page sent too much at once";
+        let uploads: Vec<u64> = self.uploads.keys().copied().collect();
+        for id in uploads {
+            self.drop_upload(id);
+            self.fail(&load, id, message);
+        }
+        for (id, download) in std::mem::take(&mut self.downloads) {
+            self.held.fetch_sub(download.data.len(), Ordering::Relaxed);
+            let message = message.into();
+            self.tell(&load, ToPage::DownloadRefused { id, message });
+        }
+    }
+
+    fn message(&mut self, text: String) {
+        if self.shared.lost_some() {
+            self.forget_pieces();
+        }
         let Envelope { s, message } = match message::read(&text) {
             Ok(envelope) => envelope,
             Err(why) => return self.shared.bad(why),

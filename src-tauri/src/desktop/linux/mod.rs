@@ -51,9 +51,10 @@ pub fn ready() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs something on the thread that owns all windows.
+/// Runs something on the thread that owns all windows. Not when it is idle: a flooding page would see to it that it
+/// never is, and this is how such a page is ended.
 pub fn on_main_thread(what: impl FnOnce() + Send + 'static) {
-    glib::MainContext::default().invoke(what);
+    glib::MainContext::default().invoke_with_priority(glib::Priority::HIGH, what);
 }
 
 /// Loads the launcher again when its web process crashes or hangs.
