@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noShadowRestrictedNames: the natives stand in for the globals on purpose.
 import { type Place, targetOf } from "./address";
+import { multipart } from "./multipart";
 import {
   Blob,
   base64,
@@ -37,7 +38,11 @@ export function makeFetch(exchange: Exchange, place: () => Place, blobs: Readonl
     new Promise<Response>((resolve, reject) => {
       const given = input instanceof Request;
       const target = targetOf(given ? input.url : String(input), place());
-      const request = new Request(given ? input : target.href, init);
+      const form = init?.body instanceof FormData ? multipart(init.body) : null;
+      const request = new Request(given ? input : target.href, form ? { ...init, body: form.body } : init);
+      if (form && !new Headers(init?.headers ?? (given ? input.headers : [])).has("content-type")) {
+        request.headers.set("content-type", form.type);
+      }
       if (target.kind === "local") return resolve(localAnswer(target.href, blobs));
       if (target.kind === "file" && request.method !== "GET" && request.method !== "HEAD") {
         throw new TypeError(
@@ -50,7 +55,7 @@ export function makeFetch(exchange: Exchange, place: () => Place, blobs: Readonl
       else if (request.body === null || request.method === "GET" || request.method === "HEAD") {
         call.start(target.path, null);
       } else {
-        request.arrayBuffer().then(
+        (form?.body ?? request).arrayBuffer().then(
           (body) => call.start(target.path, new Uint8Array(body)),
           (error) => call.fail(error),
         );

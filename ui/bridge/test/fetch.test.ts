@@ -58,12 +58,18 @@ describe("requests", () => {
   test("bodies of every kind", async () => {
     const form = new FormData();
     form.append("a", "1");
+    form.append('n"\r\n', "two\nlines");
+    form.append("file", new File(["日本"], 'x".txt', { type: "text/x" }));
     const cases: [BodyInit, RegExp | string, RegExp | null][] = [
       ["plain\ud800", "plain\ufffd", /^text\/plain/],
       [new URLSearchParams({ a: "b c" }), "a=b+c", /^application\/x-www-form-urlencoded/],
       [new Blob(["blob"], { type: "x/y" }), "blob", /^x\/y$/],
       [new TextEncoder().encode("bytes").buffer, "bytes", null],
-      [form, /name="a"\r\n\r\n1\r\n/, /^multipart\/form-data; boundary=/],
+      [
+        form,
+        /^--(\S+)\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--\1\r\nContent-Disposition: form-data; name="n%22%0D%0A"\r\n\r\ntwo\r\nlines\r\n--\1\r\nContent-Disposition: form-data; name="file"; filename="x%22.txt"\r\nContent-Type: text\/x\r\n\r\n日本\r\n--\1--\r\n$/,
+        /^multipart\/form-data; boundary=----ChrysalisForm/,
+      ],
     ];
     for (const [body, want, type] of cases) {
       const page = appPage();
