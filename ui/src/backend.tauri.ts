@@ -12,7 +12,8 @@ export type Piece =
 /** Statuses whose answers have no body; `Response` refuses to be made with one. */
 const WITHOUT_BODY = new Set([204, 205, 304]);
 
-let lastCall = 0;
+/** Starts anywhere: calls of a launcher that was reloaded may still be under way in the shell under their numbers. */
+let lastCall = (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) * 1_000_000;
 
 function bytesOf(b64: string): Uint8Array {
   const binary = atob(b64);

@@ -1,6 +1,6 @@
 import { readEventStream } from "../events";
 import { bytesOfBase64, type PageMessage, readLink, readMessage, safeFileName } from "./messages";
-import { Pace, type PaceLimits } from "./pace";
+import { Bucket, Pace, type PaceLimits } from "./pace";
 import type { StorageWriter } from "./storage";
 
 // The shell's end of one page load: one port, and everything that the page asked for over it. Closed as a whole when
@@ -15,6 +15,9 @@ const MOST_SOCKETS = 4;
 const LARGEST_BODY = 32 * 1024 * 1024;
 /** All request bodies that are still being collected, together. */
 const COLLECTED = 64 * 1024 * 1024;
+/** Messages that make no sense, per second in the long run and at once. They may be as large as a page likes to make them. */
+const BAD_PER_SECOND = 5;
+const BAD_AT_ONCE = 40;
 export const LARGEST_DOWNLOAD = 64 * 1024 * 1024;
 
 /** What the page wants to have saved. The shell shows this, outside the page, and calls one of the two. */
@@ -57,29 +60,28 @@ interface Request {
 export class PageHost {
   private readonly requests = new Map<number, Request>();
   private readonly sockets = new Map<number, AbortController>();
-  private readonly pace: Pace<PageMessage | null>;
+  private readonly pace: Pace<PageMessage>;
+  private readonly bad = new Bucket(BAD_PER_SECOND, BAD_AT_ONCE, performance.now());
   private collected = 0;
   private download: { id: number; name: string; size: number; parts: Uint8Array<ArrayBuffer>[]; bytes: number } | null =
     null;
   private askingDownload = false;
   private askingLink = false;
   private closed = false;
-  /** Messages that were none. Kept for the tests and for looking at a page that misbehaves. */
+  /** Messages that made no sense. Kept for the tests and for looking at a page that misbehaves. */
   malformed = 0;
 
   constructor(private readonly o: HostOptions) {
-    this.pace = new Pace<PageMessage | null>(
+    this.pace = new Pace<PageMessage>(
       (message) => this.take(message),
-      () => {
-        this.close();
-        o.onStop("flood");
-      },
+      () => this.stop(),
       o.pace,
     );
     o.port.onmessage = (event: MessageEvent<unknown>) => {
       if (this.closed) return;
       const message = readMessage(event.data);
-      this.pace.push(message, message ? sizeOf(message) : 0);
+      if (message) this.pace.push(message, sizeOf(message));
+      else this.dropBad(event.data);
     };
     o.port.start();
   }
@@ -109,11 +111,25 @@ export class PageHost {
     if (!this.closed) this.o.port.postMessage(message, transfer);
   }
 
-  private take(message: PageMessage | null): void {
-    if (!message) {
-      this.malformed += 1;
-      return;
+  /** Dropped and counted; a request among them is answered, so that an honest page does not wait for ever. */
+  private dropBad(data: unknown): void {
+    this.malformed += 1;
+    const now = performance.now();
+    if (!this.bad.has(1, now)) return this.stop();
+    this.bad.take(1);
+    const { t, id } = Object(data) as { t?: unknown; id?: unknown };
+    if (t === "fetch" && Number.isSafeInteger(id)) {
+      this.say({ t: "error", id, message: "this request has a part that does not travel, or one that is too long" });
     }
+  }
+
+  private stop(): void {
+    if (this.closed) return;
+    this.close();
+    this.o.onStop("flood");
+  }
+
+  private take(message: PageMessage): void {
     switch (message.t) {
       case "hello":
         return;

@@ -24,7 +24,7 @@ export type PageMessage =
 
 /** Longest piece of a body in one message: 192 KiB as base64, as bridge.md has it, with room for the padding. */
 export const LONGEST_PIECE = 256 * 1024 + 4;
-const LONGEST_URL = 8 * 1024;
+const LONGEST_URL = 16 * 1024;
 const MOST_HEADERS = 32;
 const LONGEST_HEADER = 4 * 1024;
 /** Storage in UTF-16 units: one value cannot be longer than the whole 2 MiB quota. */

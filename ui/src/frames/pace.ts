@@ -30,7 +30,7 @@ export class Bucket {
 }
 
 export interface PaceLimits {
-  /** Messages per second in the long run, and at once. An answer of 10,000 chunks a second needs fewer than this. */
+  /** Messages per second in the long run, and at once. The bridge acknowledges in steps and paces storage writes itself. */
   perSecond: number;
   burst: number;
   /** Characters per second in the long run, and at once: a body of 32 MiB is 43 Mi characters of base64. */
@@ -42,11 +42,11 @@ export interface PaceLimits {
 }
 
 export const PACE: PaceLimits = {
-  perSecond: 4_000,
-  burst: 8_000,
+  perSecond: 2_000,
+  burst: 1_500,
   charactersPerSecond: 64 * 1024 * 1024,
   characterBurst: 192 * 1024 * 1024,
-  backlog: 8_000,
+  backlog: 2_500,
   backlogCharacters: 64 * 1024 * 1024,
 };
 

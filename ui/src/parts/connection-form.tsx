@@ -93,7 +93,9 @@ export function ConnectionForm({ connection, keychain, onSaved, onCancel }: Prop
         }
         value={key}
         onValue={setKey}
-        type="password"
+        type="text"
+        className="secret"
+        autoCapitalize="none"
         autoComplete="off"
         spellCheck={false}
       />

@@ -314,7 +314,7 @@ function GeneralSettings({ settings, me, onSettings, onMe }: Props) {
         ))}
       </fieldset>
       <ErrorNote error={theming.error} />
-      {me.hasPassword ? <PasswordForm /> : null}
+      {me.hasPassword ? <PasswordForm username={me.username} /> : null}
       <section className="stack tight" aria-labelledby="about">
         <h2 id="about">{t.settings.about}</h2>
         <p>{t.settings.version(oneLine(launch.value?.version ?? "", 60))}</p>
@@ -338,7 +338,7 @@ function GeneralSettings({ settings, me, onSettings, onMe }: Props) {
   );
 }
 
-function PasswordForm() {
+function PasswordForm({ username }: { username: string }) {
   const { api } = useEngine();
   const [current, setCurrent] = useState("");
   const [next, setNext] = useState("");
@@ -360,6 +360,16 @@ function PasswordForm() {
           });
         }}
       >
+        {/* For the browser's password store: which name the new password belongs to. */}
+        <input
+          className="offscreen"
+          type="text"
+          autoComplete="username"
+          value={username}
+          readOnly
+          tabIndex={-1}
+          aria-hidden
+        />
         <Field
           label={t.settings.currentPassword}
           value={current}
