@@ -385,7 +385,12 @@ pub struct Held {
     answer: Arc<Answer>,
     place: Place,
     end: Option<Value>,
+    /// The last part had text: if the server now falls silent, the plugin is told, once, so that it can save.
+    fresh: bool,
 }
+
+/// Silence after text that a plugin is told of: half of the 500 ms within which a partial answer is to be saved.
+const SILENCE: Duration = Duration::from_millis(250);
 
 impl Held {
     pub fn new(answer: Arc<Answer>) -> Self {
@@ -393,6 +398,7 @@ impl Held {
             answer,
             place: Place::default(),
             end: None,
+            fresh: false,
         }
     }
 }
@@ -403,7 +409,19 @@ impl Generation for Held {
         if let Some(result) = self.end.clone() {
             return Part::Done(result);
         }
-        let news = self.answer.next(&mut self.place).await;
+        let waiting = self.answer.next(&mut self.place);
+        let news = if std::mem::take(&mut self.fresh) {
+            let Ok(news) = tokio::time::timeout(SILENCE, waiting).await else {
+                return Part::Text {
+                    delta: String::new(),
+                    thinking: String::new(),
+                };
+            };
+            news
+        } else {
+            waiting.await
+        };
+        self.fresh = !news.delta.is_empty() || !news.thinking.is_empty();
         self.end = news.end.map(|end| end.result);
         match &self.end {
             Some(result) if news.delta.is_empty() && news.thinking.is_empty() => Part::Done(result.clone()),
@@ -422,5 +440,23 @@ impl Generation for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.answer.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_after_text_is_told_once() {
+        let answer = Answer::new();
+        let mut held = Held::new(answer.clone());
+        answer.push("words", "");
+        assert!(matches!(held.next().await, Part::Text { delta, .. } if delta == "words"));
+        assert!(matches!(held.next().await, Part::Text { delta, .. } if delta.is_empty()));
+        let more = tokio::time::timeout(SILENCE * 10, held.next()).await;
+        assert!(more.is_err(), "told once, then it waits");
+        answer.push("more", "");
+        assert!(matches!(held.next().await, Part::Text { delta, .. } if delta == "more"));
     }
 }
