@@ -81,9 +81,16 @@ export function App({ backend, setupToken, first }: Props) {
   const inside = state.at === "in";
   useEffect(() => {
     if (!inside) return;
-    return backend.events((event) => {
+    const tell = (event: EngineEvent) => {
       for (const listener of [...heard.current]) listener(event);
-    }, setConnected);
+    };
+    let lost = false;
+    return backend.events(tell, (now) => {
+      setConnected(now);
+      // What changed while nobody listened is loaded again.
+      if (now && lost) for (const type of ["apps_changed", "connections_changed"]) tell({ type, payload: {} });
+      lost = !now;
+    });
   }, [backend, inside]);
 
   const again = () => {
