@@ -12,10 +12,11 @@ use axum::body::Body;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use policy::{AppId, Caller};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::door::Door;
-use super::flood::{BAD_MESSAGE_COST, Bucket, Verdict};
+use super::flood::{BAD_MESSAGE_COST, Bucket, FILE_COST, Verdict};
 use super::message::MAX_MESSAGE;
 use super::session::Reader;
 use super::storage::Storage;
@@ -30,8 +31,9 @@ const ENORMOUS: usize = 4 * MAX_MESSAGE;
 /// Messages and bytes waiting to be read, per window.
 const INBOX_MESSAGES: usize = 8_192;
 const INBOX_BYTES: usize = 48 * 1024 * 1024;
-/// Files a page may be waiting for at once.
-const FILES_AT_ONCE: usize = 256;
+/// Files a page may be waiting for, and those among them that are read at once.
+const FILES_WAITING: usize = 4_096;
+const FILES_AT_ONCE: usize = 16;
 /// Largest file handed to a page in one piece; media larger than this is read in ranges.
 const MAX_FILE: usize = 256 * 1024 * 1024;
 
@@ -81,6 +83,7 @@ pub struct Shared {
     pub storage: Storage,
     inbox_bytes: AtomicUsize,
     files: AtomicUsize,
+    reading: Semaphore,
     lost: AtomicBool,
     bucket: Mutex<Bucket>,
 }
@@ -101,6 +104,7 @@ impl Bridge {
             page,
             inbox_bytes: AtomicUsize::new(0),
             files: AtomicUsize::new(0),
+            reading: Semaphore::new(FILES_AT_ONCE),
             lost: AtomicBool::new(false),
             bucket: Mutex::new(Bucket::new(Instant::now())),
         });
@@ -129,7 +133,7 @@ impl Bridge {
 
     /// A file that the page's webview asks for through the scheme. Only the page's own app is served.
     pub fn file(&self, request: Request<()>, respond: Respond) {
-        if !self.shared.allow(1.0, 0) {
+        if !self.shared.allow(FILE_COST, 0) {
             return respond(refusal(StatusCode::TOO_MANY_REQUESTS, "too many requests"));
         }
         let uri = request.uri();
@@ -148,16 +152,17 @@ impl Bridge {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return respond(refusal(StatusCode::METHOD_NOT_ALLOWED, "files can only be read"));
         }
-        if self.shared.files.fetch_add(1, Ordering::Relaxed) >= FILES_AT_ONCE {
+        if self.shared.files.fetch_add(1, Ordering::Relaxed) >= FILES_WAITING {
             self.shared.files.fetch_sub(1, Ordering::Relaxed);
             return respond(refusal(StatusCode::TOO_MANY_REQUESTS, "too many requests at once"));
         }
         let mut secret = None;
         if uri.path() == BRIDGE_SCRIPT {
             let (answer, new) = oneshot::channel();
-            if self.inbox.try_send(Inbound::Load(answer)).is_err() {
-                self.shared.files.fetch_sub(1, Ordering::Relaxed);
-                return respond(refusal(StatusCode::SERVICE_UNAVAILABLE, "the page sends too much"));
+            // Sent at once where there is room, so that it keeps its place among the page's messages.
+            if let Err(TrySendError::Full(load)) = self.inbox.try_send(Inbound::Load(answer)) {
+                let inbox = self.inbox.clone();
+                self.runtime.spawn(async move { inbox.send(load).await });
             }
             secret = Some(new);
         }
@@ -241,6 +246,7 @@ impl Shared {
             Err(_) => return refusal(StatusCode::BAD_REQUEST, "not a valid path"),
         }
         let request = Request::from_parts(parts, ());
+        let _turn = self.reading.acquire().await;
         let answer = self.door.page(self.app.clone(), secret, request).await;
         let (parts, body) = answer.into_parts();
         match Limited::new(body, MAX_FILE).collect().await {

@@ -11,10 +11,12 @@ const BURST: f64 = 10_000.0;
 /// Bytes per second, and at once. The bridge's own uploads come at about a third of this rate: a page encodes them in
 /// pieces and yields between them.
 const BYTE_RATE: f64 = 64.0 * 1024.0 * 1024.0;
-const BYTE_BURST: f64 = 32.0 * 1024.0 * 1024.0;
-/// Messages dropped in one go before the page is stopped; every 4 KiB count as one.
+const BYTE_BURST: f64 = 16.0 * 1024.0 * 1024.0;
+/// Messages dropped in one go before the page is stopped; every KiB counts as one.
 const STOP_AFTER: u64 = 5_000;
-const DROPPED_UNIT: f64 = 4096.0;
+const DROPPED_UNIT: f64 = 1024.0;
+/// What a file costs, in messages: some thousands of pictures in one page are no flood.
+pub const FILE_COST: f64 = 4.0;
 /// What an oversized or malformed message costs, in messages: a page that keeps sending them is stopped sooner.
 pub const BAD_MESSAGE_COST: f64 = 50.0;
 
@@ -132,8 +134,8 @@ mod tests {
         while bucket.take(now, 1.0, 256 * 1024) == Verdict::Pass {
             passed += 1;
         }
-        assert_eq!(passed, 128);
+        assert_eq!(passed, 64);
         let dropped = std::iter::repeat_with(|| bucket.take(now, 1.0, 256 * 1024)).position(|v| v == Verdict::Stop);
-        assert_eq!(dropped, Some(77), "large messages are stopped sooner");
+        assert_eq!(dropped, Some(18), "large messages are stopped sooner");
     }
 }

@@ -6,6 +6,8 @@
 
 mod app_window;
 mod bridge;
+#[cfg(test)]
+mod bridge_tests;
 mod delivery;
 pub mod door;
 mod download;
@@ -94,6 +96,12 @@ pub fn run(runtime: Handle, home: PathBuf, open: impl Future<Output = Opened> + 
         eprintln!("chrysalis: {why}");
         return ExitCode::FAILURE;
     }
+    // The launcher's webview would otherwise make it first, open to everyone's eyes. What is wrong with a home that
+    // cannot be made is the engine's to say.
+    let mut folder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
+    let _ = folder.recursive(true).create(&home);
     tauri::async_runtime::set(runtime.clone());
     let (opened, engine) = watch::channel(None);
     let shell = Arc::new(Shell {
@@ -197,6 +205,8 @@ fn on_event(app: &AppHandle, shell: &Arc<Shell>, event: RunEvent) {
             WindowEvent::CloseRequested { .. } => {
                 remember(app, shell, &label);
                 app_window::closing(&label);
+                let shell = shell.clone();
+                shell.runtime.clone().spawn_blocking(move || shell.places.save());
             }
             WindowEvent::Destroyed => {
                 app_window::closed(shell, &label);

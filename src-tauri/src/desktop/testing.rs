@@ -63,11 +63,11 @@ impl TestPage {
             .collect()
     }
 
-    /// Waits for something to become true; fails the test after ten seconds.
+    /// Waits for something to become true; fails the test after thirty seconds.
     pub async fn until(&self, mut what: impl FnMut(&TestPage) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while !what(self) {
-            assert!(Instant::now() < deadline, "did not happen within ten seconds");
+            assert!(Instant::now() < deadline, "did not happen within thirty seconds");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
