@@ -49,11 +49,17 @@ pub fn runs(pid: u32) -> bool {
     stat(pid).is_some_and(|(_, fields)| !matches!(fields.first().map(String::as_str), Some("Z" | "X") | None))
 }
 
-/// The plugin workers of the engine with this process id.
+/// Its command line; empty when it is gone.
+pub fn command_line(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ").trim_end().to_owned()
+}
+
+/// The plugin workers of the engine with this process id. They are started from a descriptor, so that only their command
+/// line says what they are.
 pub fn workers(engine: u32) -> Vec<u32> {
     let all = children(engine).into_iter();
-    // The kernel cuts names at 15 characters.
-    all.filter(|pid| "chrysalis-worker".starts_with(&name(*pid)) && name(*pid).len() > 9 && runs(*pid))
+    all.filter(|pid| command_line(*pid).starts_with("chrysalis-worker") && runs(*pid))
         .collect()
 }
 
