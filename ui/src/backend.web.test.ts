@@ -85,7 +85,7 @@ describe("the browser's way to the engine", () => {
     });
     const heard: EngineEvent[] = [];
     const stop = backend.events((event) => heard.push(event));
-    await expect.poll(() => sent.length, { timeout: 5000 }).toBe(3);
+    await expect.poll(() => sent.length).toBe(3);
     expect(heard.map((event) => event.type)).toEqual(["hello", "apps_changed"]);
     stop();
   });

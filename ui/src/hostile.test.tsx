@@ -112,19 +112,26 @@ async function show(hash: string) {
   await act(async () => root.render(<App backend={backend} setupToken={null} />));
   await settle();
 }
-const settle = () => act(() => new Promise((done) => setTimeout(done, 60)));
+const settle = () => act(() => new Promise((done) => setTimeout(done, 20)));
+/** Waits, for at most 10 seconds, until the screen is as it should be; what is asserted then says what it is not. */
+async function until(fits: () => boolean) {
+  const deadline = performance.now() + 10_000;
+  while (!fits() && performance.now() < deadline) await settle();
+}
 async function press(label: string) {
-  const button = [...host.querySelectorAll("button")].find((b) =>
-    (b.getAttribute("aria-label") ?? b.textContent ?? "").startsWith(label),
-  );
-  if (!button)
-    throw new Error(`no button ${label} among ${[...host.querySelectorAll("button")].map((b) => b.textContent)}`);
+  const buttons = () => [...host.querySelectorAll("button")];
+  const named = (b: HTMLButtonElement) => (b.getAttribute("aria-label") ?? b.textContent ?? "").startsWith(label);
+  await until(() => buttons().some((b) => named(b) && !b.disabled));
+  const button = buttons().find(named);
+  if (!button) throw new Error(`no button ${label} among ${buttons().map((b) => b.textContent)}`);
   await act(async () => button.click());
   await settle();
 }
 
 /** Fails when anything of the hostile text has become an element, an address or a handler. */
-function expectOnlyText(times: number) {
+async function expectOnlyText(times: number) {
+  const count = () => (host.textContent ?? "").split('<img src=x onerror="globalThis.pwned=1">').length - 1;
+  await until(() => count() >= times);
   expect(
     host.querySelectorAll("script, img, iframe, object, embed, link, style, base, meta, form[action]").length,
   ).toBe(0);
@@ -135,9 +142,7 @@ function expectOnlyText(times: number) {
     }
   }
   const text = host.textContent ?? "";
-  expect(text.split('<img src=x onerror="globalThis.pwned=1">').length - 1, "shown as text").toBeGreaterThanOrEqual(
-    times,
-  );
+  expect(count(), "shown as text").toBeGreaterThanOrEqual(times);
   expect(text).not.toContain("\u202e");
   expect((globalThis as { pwned?: unknown }).pwned).toBeUndefined();
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
@@ -146,66 +151,67 @@ function expectOnlyText(times: number) {
 describe("hostile texts", () => {
   it("in the grid, broken apps and the box", async () => {
     await show("#/");
-    expectOnlyText(7);
+    await expectOnlyText(7);
   });
 
   it("in an app's permissions", async () => {
     await show("#/");
     await press("2 permissions");
-    expectOnlyText(12);
+    await expectOnlyText(12);
   });
 
   it("in a review", async () => {
     await show("#/");
     await press("Add ");
-    expectOnlyText(12);
+    await expectOnlyText(12);
   });
 
   it("in the settings, and in a failed test of a connection", async () => {
     await show("#/settings/models");
     await press("Test ");
-    expectOnlyText(7);
+    await expectOnlyText(7);
     await press("Edit ");
-    expectOnlyText(5);
+    await expectOnlyText(5);
   });
 
   it("in the general settings", async () => {
     await show("#/settings/general");
-    expectOnlyText(1);
+    await expectOnlyText(1);
   });
 
   it("in the activity, as loaded and as told", async () => {
     await show("#/activity");
+    await expectOnlyText(5);
     await act(async () => tell({ type: "activity", payload: { ...entry, id: "new" } }));
-    expectOnlyText(6);
+    await expectOnlyText(6);
   });
 
   it("in the first start", async () => {
     answers["GET /v1/settings"] = { model: null, onboarded: false };
     await show("#/");
     await press("Skip");
-    expectOnlyText(2);
+    await expectOnlyText(2);
     await press("Skip");
-    expectOnlyText(1);
+    await expectOnlyText(1);
     answers["GET /v1/settings"] = { model: HOSTILE, onboarded: true, theme: HOSTILE };
   });
 
   it("in errors of every kind", async () => {
     failing.add("GET /v1/launch");
     await show("#/");
-    expectOnlyText(1);
+    await expectOnlyText(1);
     failing.clear();
     failing.add("GET /v1/me");
     await act(async () => root.unmount());
     root = createRoot(host);
     await show("#/");
-    expectOnlyText(1);
+    await expectOnlyText(1);
   });
 
   it("in what the shell says when an app cannot be opened", async () => {
     await show("#/");
     await press("Open ");
-    expectOnlyText(9);
+    await expectOnlyText(9);
   });
 });
 
