@@ -25,6 +25,10 @@ use super::storage::Storage;
 pub const SCHEME: &str = "chrysalis-app";
 /// The script that carries a page load's secret.
 const BRIDGE_SCRIPT: &str = "/__chrysalis/bridge.js";
+/// What the script between page and host (where a system has one) says when it has to drop messages, and when it has
+/// stopped for good. A page may say it too, and harms nobody but itself.
+const LOST: &str = "lost";
+const FLOOD: &str = "flood";
 /// A message of this many bytes ends its page at once: the bridge's own script never sends a quarter of it, and
 /// taking it in costs every window time.
 const ENORMOUS: usize = 4 * MAX_MESSAGE;
@@ -114,6 +118,11 @@ impl Bridge {
 
     /// A message from the page, as the webview's own IPC delivered it.
     pub fn message(&self, text: String) {
+        match text.as_str() {
+            FLOOD => return self.shared.stop("it sent far too many messages"),
+            LOST => return self.shared.lost.store(true, Ordering::Relaxed),
+            _ => {}
+        }
         let length = text.len();
         if length > ENORMOUS {
             return self.shared.stop("it sent a message of an enormous size");

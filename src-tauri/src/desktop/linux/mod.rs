@@ -2,6 +2,7 @@
 
 mod bars;
 mod features;
+mod relay;
 mod tray_host;
 
 use std::cell::{Cell, RefCell};
@@ -157,6 +158,7 @@ impl View {
             .build_gtk(&area)
             .map_err(|error| format!("the app's page could not be opened: {error}"))?;
         features::switch_off(&web.webview());
+        relay::put_between(&web.webview())?;
         name_a_language(&web.webview());
         let view = Rc::new(View {
             bars: Bars::above(&area),
