@@ -61,7 +61,19 @@ impl Home {
 
     /// The program with `args`, without a display, a session bus, a keychain, or anything of who runs the test.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        self.command_under(&[], args)
+    }
+
+    /// As [`Home::command`], started by another program: `wrapper` with the program and `args` behind it.
+    pub fn command_under(&self, wrapper: &[&str], args: &[&str]) -> Command {
+        let mut command = match wrapper.split_first() {
+            None => Command::new(&self.program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&self.program);
+                command
+            }
+        };
         command
             .args(args)
             .arg("--home")
