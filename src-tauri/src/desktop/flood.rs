@@ -7,7 +7,7 @@ use std::time::Instant;
 const RATE: f64 = 2_000.0;
 /// Messages at once: a page that restores its whole storage in a loop fits, a flood is noticed within a few
 /// milliseconds.
-const BURST: f64 = 10_000.0;
+const BURST: f64 = 6_000.0;
 /// Bytes per second, and at once. The bridge's own uploads come at about a third of this rate: a page encodes them in
 /// pieces and yields between them.
 const BYTE_RATE: f64 = 64.0 * 1024.0 * 1024.0;
@@ -117,7 +117,7 @@ mod tests {
     fn a_pause_ends_when_the_page_calms_down() {
         let now = Instant::now();
         let mut bucket = Bucket::new(now);
-        for _ in 0..12_000 {
+        for _ in 0..8_000 {
             bucket.take(now, 1.0, 10);
         }
         assert_eq!(bucket.dropped(), 2_000);

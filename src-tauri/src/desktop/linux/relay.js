@@ -5,7 +5,7 @@
   const out = webkit.messageHandlers.ipc;
   // The host's limits (flood.rs), in messages, characters and milliseconds.
   const RATE = 2;
-  const BURST = 10000;
+  const BURST = 6000;
   const CHARACTER_RATE = 64 * 1024;
   const CHARACTER_BURST = 16 * 1024 * 1024;
   const LONGEST = 256 * 1024;
