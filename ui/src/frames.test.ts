@@ -88,14 +88,14 @@ describe("an app's frame", () => {
     await open();
     hello("one");
     const first = given[0] as Given;
-    first.port.postMessage({ t: "fetch", id: 1, method: "GET", url: "/v1/a", headers: [] });
-    await expect.poll(() => calls).toContain("GET /v1/a");
+    first.port.postMessage({ t: "fetch", id: 1, method: "GET", url: "/v1/apps/chat/a", headers: [] });
+    await expect.poll(() => calls).toContain("GET /v1/apps/chat/a");
     hello("two");
     expect(given.map((g) => g.doc)).toEqual(["one", "two"]);
-    first.port.postMessage({ t: "fetch", id: 2, method: "GET", url: "/v1/old", headers: [] });
-    given[1]?.port.postMessage({ t: "fetch", id: 1, method: "GET", url: "/v1/new", headers: [] });
-    await expect.poll(() => calls).toContain("GET /v1/new");
-    expect(calls).not.toContain("GET /v1/old");
+    first.port.postMessage({ t: "fetch", id: 2, method: "GET", url: "/v1/apps/chat/old", headers: [] });
+    given[1]?.port.postMessage({ t: "fetch", id: 1, method: "GET", url: "/v1/apps/chat/new", headers: [] });
+    await expect.poll(() => calls).toContain("GET /v1/apps/chat/new");
+    expect(calls).not.toContain("GET /v1/apps/chat/old");
     for (const { port } of given) port.close();
   });
 

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the tables in SECURITY.md that are printed from data. `--write` writes them, without it a
+//! `cargo xtask docs`: the tables in SECURITY.md and in the interface that are printed from data. `--write` writes them, without it a
 //! difference is an error.
 
 use std::fs;
@@ -7,6 +7,8 @@ use crate::place::Place;
 use crate::step::{self, cargo};
 
 const FILE: &str = "SECURITY.md";
+/// The shell's own copy of what app pages may use: a mistake in the engine's check is then not yet a way in.
+const PAGES: &str = "ui/src/frames/access.json";
 const BEGIN: &str = "<!-- access table: written by `cargo xtask docs --write` -->";
 const END: &str = "<!-- end of access table -->";
 
@@ -18,33 +20,42 @@ pub fn docs(place: &Place, args: &[String]) -> Result<(), String> {
     };
     let path = place.root.join(FILE);
     let text = fs::read_to_string(&path).map_err(|e| format!("{FILE} cannot be read: {e}"))?;
-    println!("\n==> docs: the access table in {FILE}");
-    let table = step::output(cargo(
-        &place.root,
-        &[
-            "run",
-            "--quiet",
-            "--locked",
-            "--package",
-            "engine",
-            "--example",
-            "access-table",
-        ],
-    ))
-    .map_err(|e| {
+    println!("\n==> docs: the access table in {FILE} and in {PAGES}");
+    settle(place, FILE, &text, &replace(&text, &printed(place, &[])?)?, write)?;
+    let pages = fs::read_to_string(place.root.join(PAGES)).unwrap_or_default();
+    settle(place, PAGES, &pages, &printed(place, &["--pages"])?, write)
+}
+
+/// What the engine's example prints of its table.
+fn printed(place: &Place, args: &[&str]) -> Result<String, String> {
+    let mut all = vec![
+        "run",
+        "--quiet",
+        "--locked",
+        "--package",
+        "engine",
+        "--example",
+        "access-table",
+        "--",
+    ];
+    all.extend(args);
+    step::output(cargo(&place.root, &all)).map_err(|e| {
         format!(
             "the access table could not be printed; it comes from src-tauri/crates/engine/examples/access-table.rs\n{e}"
         )
-    })?;
-    let wanted = replace(&text, &table)?;
+    })
+}
+
+/// Writes what is wanted, or says that the file differs from it.
+fn settle(place: &Place, file: &str, text: &str, wanted: &str, write: bool) -> Result<(), String> {
     if wanted == text {
-        println!("{FILE} is as the data says");
+        println!("{file} is as the data says");
     } else if write {
-        fs::write(&path, wanted).map_err(|e| format!("{FILE} cannot be written: {e}"))?;
-        println!("{FILE}: written");
+        fs::write(place.root.join(file), wanted).map_err(|e| format!("{file} cannot be written: {e}"))?;
+        println!("{file}: written");
     } else {
         return Err(format!(
-            "the access table in {FILE} is not what the routes say; run `cargo xtask docs --write` and look at the difference"
+            "the access table in {file} is not what the routes say; run `cargo xtask docs --write` and look at the difference"
         ));
     }
     Ok(())

@@ -117,7 +117,7 @@ describe("a page's requests", () => {
       ["data/a.json?b=c", `${own}data/a.json?b=c`],
       ["/data/a.json", `${own}data/a.json`],
       [`${own}x.js`, `${own}x.js`],
-      ["../../v1/me", "/v1/me"],
+      ["../../v1/me", "/v1/apps/chat/__refused"],
       ["../../assets/index.js", null],
       ["../ffffffffffffffffffffffffffffffff/index.html", null],
       ["..%2f..%2findex.html", `${own}..%2f..%2findex.html`],
@@ -203,40 +203,40 @@ describe("a page's requests", () => {
   it("carry bodies as text, as base64 and in pieces", async () => {
     const { say, sent, done } = page(() => new Response("ok"));
     const bytes = Uint8Array.from({ length: 300_000 }, (_, i) => i % 256);
-    say(get(1, "/v1/a", { method: "POST", body: "hé" }));
-    say(get(2, "/v1/b", { method: "PUT", body: base64(bytes.slice(0, 9)), b64: true }));
-    say(get(3, "/v1/c", { method: "POST", more: true }));
+    say(get(1, "/v1/apps/chat/a", { method: "POST", body: "hé" }));
+    say(get(2, "/v1/apps/chat/b", { method: "PUT", body: base64(bytes.slice(0, 9)), b64: true }));
+    say(get(3, "/v1/apps/chat/c", { method: "POST", more: true }));
     say({ t: "body", id: 3, data: base64(bytes.slice(0, 147_456)), last: false });
     say({ t: "body", id: 3, data: base64(bytes.slice(147_456, 294_912)), last: false });
     say({ t: "body", id: 3, data: base64(bytes.slice(294_912)), last: true });
     await expect.poll(() => done(1) && done(2) && done(3)).toBe(true);
     const bodies = new Map<string, Buffer>();
     for (const { path, init } of sent) bodies.set(path, Buffer.from(await (init.body as Blob).arrayBuffer()));
-    expect(bodies.get("/v1/a")?.toString()).toBe("hé");
-    expect(bodies.get("/v1/b")?.equals(Buffer.from(bytes.slice(0, 9)))).toBe(true);
-    expect(bodies.get("/v1/c")?.equals(Buffer.from(bytes))).toBe(true);
+    expect(bodies.get("/v1/apps/chat/a")?.toString()).toBe("hé");
+    expect(bodies.get("/v1/apps/chat/b")?.equals(Buffer.from(bytes.slice(0, 9)))).toBe(true);
+    expect(bodies.get("/v1/apps/chat/c")?.equals(Buffer.from(bytes))).toBe(true);
   });
 
   it("may not send more than 32 MiB, nor be more than 64 at once", async () => {
     const { say, sent, heard, done } = page(() => new Promise<Response>(() => {}));
     const piece = base64(new Uint8Array(192 * 1024));
-    say(get(1, "/v1/a", { method: "POST", more: true }));
+    say(get(1, "/v1/apps/chat/a", { method: "POST", more: true }));
     for (let i = 0; i < 171; i++) say({ t: "body", id: 1, data: piece, last: false });
     await expect.poll(() => done(1)).toBe(true);
     expect(heard[0]?.message).toContain("32 MiB");
-    for (let id = 100; id < 165; id++) say(get(id, "/v1/wait"));
+    for (let id = 100; id < 165; id++) say(get(id, "/v1/apps/chat/wait"));
     await expect.poll(() => done(164)).toBe(true);
     expect(sent.length).toBe(64);
   });
 
   it("are all let go when the page goes, and nothing is said after that", async () => {
     const { host, say, sent, heard } = page(() => new Promise<Response>(() => {}));
-    say(get(1, "/v1/wait"));
+    say(get(1, "/v1/apps/chat/wait"));
     say({ t: "ws", id: 2, url: "/v1/ws" });
     await expect.poll(() => sent.length).toBe(2);
     host.close();
     expect(sent.every((one) => one.init.signal?.aborted)).toBe(true);
-    say(get(3, "/v1/late"));
+    say(get(3, "/v1/apps/chat/late"));
     await settled();
     expect(sent.length).toBe(2);
     expect(heard).toEqual([]);
@@ -366,13 +366,13 @@ describe("a page that misbehaves", () => {
       [],
       {},
       { t: "fetch" },
-      { t: "fetch", id: -1, method: "GET", url: "/v1/a", headers: [] },
-      { t: "fetch", id: 1.5, method: "GET", url: "/v1/a", headers: [] },
-      { t: "fetch", id: 1, method: "CONNECT", url: "/v1/a", headers: [] },
+      { t: "fetch", id: -1, method: "GET", url: "/v1/apps/chat/a", headers: [] },
+      { t: "fetch", id: 1.5, method: "GET", url: "/v1/apps/chat/a", headers: [] },
+      { t: "fetch", id: 1, method: "CONNECT", url: "/v1/apps/chat/a", headers: [] },
       { t: "fetch", id: 1, method: "GET", url: "/".repeat(20_000), headers: [] },
-      { t: "fetch", id: 1, method: "GET", url: "/v1/a", headers: {} },
-      { t: "fetch", id: 1, method: "GET", url: "/v1/a", headers: [["a"]] },
-      { t: "fetch", id: 1, method: "POST", url: "/v1/a", headers: [], body: "x".repeat(400_000) },
+      { t: "fetch", id: 1, method: "GET", url: "/v1/apps/chat/a", headers: {} },
+      { t: "fetch", id: 1, method: "GET", url: "/v1/apps/chat/a", headers: [["a"]] },
+      { t: "fetch", id: 1, method: "POST", url: "/v1/apps/chat/a", headers: [], body: "x".repeat(400_000) },
       { t: "ack", id: 1, n: -5 },
       { t: "ack", id: 1, n: Number.NaN },
       { t: "storage", which: "cookies", op: "set", key: "a", value: "b" },
@@ -382,7 +382,7 @@ describe("a page that misbehaves", () => {
       { t: "constructor" },
     ];
     for (const message of nonsense) say(message);
-    say(get(9, "/v1/fine"));
+    say(get(9, "/v1/apps/chat/fine"));
     await expect.poll(() => done(9)).toBe(true);
     expect(host.malformed).toBe(nonsense.length);
     expect(sent.length).toBe(1);
@@ -399,7 +399,7 @@ describe("a page that misbehaves", () => {
 
   it("drops a header value that would break the request instead of failing on it", () => {
     const message = readMessage(
-      get(1, "/v1/a", {
+      get(1, "/v1/apps/chat/a", {
         headers: [
           ["accept", "a\r\nX-Evil: 1"],
           ["accept", "\u{1f98b}"],
@@ -421,7 +421,7 @@ describe("a page that misbehaves", () => {
   it("is paused when it is too fast, and loses nothing", async () => {
     const { say, sent, stops } = page(() => new Promise<Response>(() => {}), { pace: PACE });
     const begun = performance.now();
-    for (let id = 0; id < 60; id++) say(get(id, "/v1/a"));
+    for (let id = 0; id < 60; id++) say(get(id, "/v1/apps/chat/a"));
     await expect.poll(() => sent.length).toBe(60);
     // Ten over the fifty that may come at once, at ten a second.
     expect(performance.now() - begun).toBeGreaterThan(800);
@@ -431,7 +431,7 @@ describe("a page that misbehaves", () => {
   it("is stopped, once, when it floods", async () => {
     const { say, sent, stops } = page(() => new Promise<Response>(() => {}), { pace: PACE });
     for (let id = 0; id < 5000; id++) say({ t: "ack", id, n: 1 });
-    say(get(1, "/v1/late"));
+    say(get(1, "/v1/apps/chat/late"));
     await expect.poll(() => stops).toEqual(["flood"]);
     await settled();
     expect(stops).toEqual(["flood"]);
@@ -466,5 +466,16 @@ describe("names and addresses from pages", () => {
     expect(readLink("https://EXAMPLE.com/x")?.host).toBe("example.com");
     expect(readLink("https://a:b@example.com/")).toBeNull();
     expect(readLink(`https://example.com/${"x".repeat(3000)}`)).toBeNull();
+  });
+});
+
+describe("a page that asks for what it may not use", () => {
+  it("is answered 403 by the shell alone, which has it written down", async () => {
+    const { say, sent, heard, done } = page(() => new Response("everything"));
+    say(get(1, "/v1/settings"));
+    await expect.poll(() => done(1)).toBe(true);
+    expect(heard.find((m) => m.t === "head" && m.id === 1)?.status).toBe(403);
+    await expect.poll(() => sent.map((one) => one.path)).toEqual(["/v1/apps/chat/__refused"]);
+    expect(JSON.parse(String(sent[0]?.init.body))).toEqual({ method: "GET", path: "/v1/settings" });
   });
 });

@@ -1,4 +1,5 @@
 import { readEventStream } from "../events";
+import { pageMayUse } from "./access";
 import { bytesOfBase64, type PageMessage, readLink, readMessage, safeFileName } from "./messages";
 import { Bucket, Pace, type PaceLimits } from "./pace";
 import type { StorageWriter } from "./storage";
@@ -260,8 +261,12 @@ export class PageHost {
   ): Promise<void> {
     const path = this.target(head);
     if (!path) return this.fail(id, "pages reach only /v1/ and their own files");
+    const route = path.split("?")[0] ?? "";
+    if (route.startsWith("/v1/") && !pageMayUse(this.o.app, head.method, route)) {
+      return this.forbid(id, request, head.method, route);
+    }
     // A value too large for a message comes as a request; it must not overtake the writes made before it.
-    if (path.split("?")[0]?.endsWith("/__storage")) await this.o.storage.flush();
+    if (route.endsWith("/__storage")) await this.o.storage.flush();
     if (request.abort.signal.aborted) return;
     const carriesBody = head.method !== "GET" && head.method !== "HEAD";
     try {
@@ -280,6 +285,18 @@ export class PageHost {
     } finally {
       if (this.requests.get(id) === request) this.requests.delete(id);
     }
+  }
+
+  /** Answers as the engine would, without asking it, and has it written down. */
+  private forbid(id: number, request: Request, method: string, path: string): void {
+    if (this.requests.get(id) === request) this.requests.delete(id);
+    const body = JSON.stringify({ error: `app:${this.o.app} may not use ${method} ${path}`, code: "refused" });
+    const headers: [string, string][] = [["content-type", "application/json"]];
+    this.say({ t: "head", id, status: 403, statusText: "Forbidden", headers });
+    this.say({ t: "chunk", id, bytes: new TextEncoder().encode(body) });
+    this.say({ t: "end", id });
+    const note = { method: "POST", body: JSON.stringify({ method, path: path.slice(0, 300) }) };
+    this.ask(`/v1/apps/${this.o.app}/__refused`, note, [["content-type", "application/json"]]).catch(() => {});
   }
 
   private async deliver(id: number, request: Request, body: ReadableStream<Uint8Array>): Promise<void> {

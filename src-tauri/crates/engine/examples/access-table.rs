@@ -1,7 +1,9 @@
-//! Prints the access table as Markdown, for SECURITY.md.
+//! Prints the access table as Markdown, for SECURITY.md; with `--pages`, the part that concerns app pages as JSON, for
+//! the page host in the browser's shell.
 
 use engine::{Engine, Keychain, Options};
-use policy::Condition;
+use policy::{CallerKind, Condition, MANAGEMENT_HEADS, MANAGEMENT_TREES};
+use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,6 +16,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         keychain: Keychain::None,
     })
     .await?;
+    if std::env::args().any(|argument| argument == "--pages") {
+        let routes: Vec<_> = engine::access_table()
+            .iter()
+            .filter(|access| access.callers.contains(CallerKind::App))
+            .map(|access| json!({"method": access.method, "pattern": access.pattern}))
+            .collect();
+        let table = json!({"routes": routes, "managementHeads": MANAGEMENT_HEADS, "managementTrees": MANAGEMENT_TREES});
+        println!("{}", serde_json::to_string_pretty(&table)?);
+        engine.shutdown().await;
+        return Ok(());
+    }
     println!("| method | route | may be used by | and only |");
     println!("| --- | --- | --- | --- |");
     for access in engine::access_table() {

@@ -79,12 +79,15 @@ pub const MANAGEMENT_HEADS: &[&str] = &[
     "exports", "frame", "mcp",
 ];
 
+/// Heads below which everything is management.
+pub const MANAGEMENT_TREES: &[&str] = &["plugins", "build", "frame", "mcp"];
+
 /// Whether the decoded remainder of an app path is a management route: a reserved head alone, or anything under
 /// `plugins/`, `build/`, `frame/` or `mcp/`. Sub-paths such as `export/backup` stay the app's own.
 pub fn is_management_head(rest: &str) -> bool {
     let rest = rest.trim_matches('/');
     let (head, more) = rest.split_once('/').map_or((rest, false), |(head, _)| (head, true));
-    MANAGEMENT_HEADS.contains(&head) && (!more || matches!(head, "plugins" | "build" | "frame" | "mcp"))
+    MANAGEMENT_HEADS.contains(&head) && (!more || MANAGEMENT_TREES.contains(&head))
 }
 
 impl Access {

@@ -7,7 +7,7 @@ mod context;
 mod grant;
 mod id;
 
-pub use access::{Access, Callers, Condition, MANAGEMENT_HEADS, is_management_head};
+pub use access::{Access, Callers, Condition, MANAGEMENT_HEADS, MANAGEMENT_TREES, is_management_head};
 pub use caller::{Caller, CallerKind};
 pub use context::{CallContext, ContextError, MAX_DEPTH, TraceId};
 pub use grant::{Capability, CodeHash, Grant, GrantState, UnknownCapability};

@@ -35,6 +35,7 @@ pub fn routes(table: Table) -> Table {
             read_stream,
         )
         .route("POST", "/v1/apps/{app}/__abort", own, Condition::OwnApp, abort)
+        .route("POST", "/v1/apps/{app}/__refused", own, Condition::OwnApp, refused)
         .route("*", "/v1/apps/{app}/{*rest}", own, Condition::OwnAppRoutes, dispatch)
 }
 
@@ -111,6 +112,27 @@ async fn read_stream(State(engine): State<Engine>, of: AppOf, Path(chat): Path<C
         Some((out, None))
     });
     Ok(event_stream(Body::from_stream(events.map(Ok::<_, Infallible>))))
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    method: String,
+    path: String,
+}
+
+/// The shell's page host refused a page by its own copy of the table; here that is written down.
+async fn refused(State(engine): State<Engine>, of: AppOf, Json(what): Json<Refused>) -> StatusCode {
+    let caller = policy::Caller::App {
+        account: of.account,
+        app: of.app,
+    };
+    let target: String = format!("{} {}", what.method, what.path).chars().take(300).collect();
+    engine.refused(
+        &caller,
+        &target,
+        "refused by the page's host: not in the table of what pages may use",
+    );
+    StatusCode::NO_CONTENT
 }
 
 #[derive(Deserialize)]
