@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use policy::{AccountId, AppId, Capability, CodeHash, Grant, PluginId};
 use rusqlite::params;
 
@@ -72,11 +74,36 @@ impl Db {
         Ok(work.commit()?)
     }
 
+    /// Notes where an app came from: `box` (shipped in the program) or `folder`, and the content hash that was added.
+    /// Kept here and not in the app's folder, so that nothing in a workspace can claim to be official.
+    pub fn note_install(&self, account: &AccountId, app: &AppId, source: &str, head: &str) -> Result<()> {
+        self.careful.lock().execute(
+            "INSERT OR REPLACE INTO installs (account, app, source, head, added_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![account.as_str(), app.as_str(), source, head, now_ms()],
+        )?;
+        Ok(())
+    }
+
+    /// Where each app of an account came from, by id.
+    pub fn installs(&self, account: &AccountId) -> Result<HashMap<String, String>> {
+        let connection = self.quick.lock();
+        let mut statement = connection.prepare_cached("SELECT app, source FROM installs WHERE account = ?1")?;
+        let rows = statement.query_map([account.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// Removes all that hangs on an app: grants, plugin stores, page storage, and its claim on assets.
     pub fn forget_app(&self, account: &AccountId, app: &AppId) -> Result<()> {
         let mut connection = self.careful.lock();
         let work = connection.transaction()?;
-        for table in ["grants", "store", "store_size", "page_storage", "asset_apps"] {
+        for table in [
+            "installs",
+            "grants",
+            "store",
+            "store_size",
+            "page_storage",
+            "asset_apps",
+        ] {
             work.execute(
                 &format!("DELETE FROM {table} WHERE account = ?1 AND app = ?2"),
                 params![account.as_str(), app.as_str()],

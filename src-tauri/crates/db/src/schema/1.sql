@@ -32,6 +32,15 @@ CREATE TABLE connections (
   PRIMARY KEY (account, id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE installs (
+  account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+  app TEXT NOT NULL,
+  source TEXT NOT NULL,
+  head TEXT NOT NULL,
+  added_at INTEGER NOT NULL,
+  PRIMARY KEY (account, app)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE grants (
   account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   app TEXT NOT NULL,

@@ -64,6 +64,7 @@ async fn launch(State(engine): State<Engine>, person: Person) -> Answer<Json<Val
     let answer = blocking(move || -> Answer<Value> {
         let workspace = engine.workspace(&person.account)?;
         let (apps, broken) = workspace.list().map_err(said)?;
+        let installs = engine.db().installs(&person.account)?;
         let mut shown = Vec::new();
         for app in &apps {
             let mut waiting = 0;
@@ -84,7 +85,7 @@ async fn launch(State(engine): State<Engine>, person: Person) -> Answer<Json<Val
             reach.dedup();
             shown.push(json!({
                 "id": app.id, "name": app.manifest.name, "kind": app.manifest.kind, "author": app.manifest.author,
-                "description": app.manifest.description, "version": app.manifest.version, "official": false,
+                "description": app.manifest.description, "version": app.manifest.version, "official": installs.get(app.id.as_str()).is_some_and(|source| source == "box"),
                 "repository": app.manifest.repository, "plugins": app.plugin_ids.len(), "waiting": waiting,
                 "reach": reach, "brokenPlugins": failed,
             }));
@@ -182,6 +183,10 @@ async fn import(
             .map_err(|e| ApiError::conflict(e.to_string()))?;
         // What hung on an earlier app of this name is not inherited.
         engine.db().forget_app(&person.account, &staged.id)?;
+        let source = if import.r#box.is_some() { "box" } else { "folder" };
+        engine
+            .db()
+            .note_install(&person.account, &staged.id, source, &staged.head)?;
         if import.grant {
             for plugin in &staged.plugins {
                 let wanted = &plugin.manifest.permissions;
