@@ -132,23 +132,28 @@ fn open_checked(path: &Path) -> std::result::Result<Connection, DbError> {
     Ok(connection)
 }
 
+/// Moves the database and what stands beside it out of the way; gives the new name of the first that was there.
 fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("chrysalis.db");
-    let target = path.with_file_name(format!("{name}.damaged-{}", now_ms()));
-    std::fs::rename(path, &target)?;
-    for suffix in ["-wal", "-shm"] {
-        let side = path.with_file_name(format!("{name}{suffix}"));
-        if side.exists() {
-            std::fs::rename(
-                &side,
-                target.with_file_name(format!(
-                    "{}{suffix}",
-                    target.file_name().and_then(|n| n.to_str()).unwrap_or_default()
-                )),
-            )?;
+    let kept = format!("{name}.damaged-{}", now_ms());
+    let mut first = None;
+    for suffix in ["", "-wal", "-shm"] {
+        let from = path.with_file_name(format!("{name}{suffix}"));
+        if from.exists() {
+            let to = path.with_file_name(format!("{kept}{suffix}"));
+            std::fs::rename(&from, &to)?;
+            first.get_or_insert(to);
         }
     }
-    Ok(target)
+    first.ok_or_else(|| std::io::ErrorKind::NotFound.into())
+}
+
+/// Whether the database file is gone or empty while its write-ahead log holds something. SQLite would delete the log.
+fn only_its_log_is_left(path: &Path) -> bool {
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    length(path) == 0 && length(Path::new(&log)) > 0
 }
 
 impl Db {
@@ -157,6 +162,10 @@ impl Db {
     /// A damaged file is never repaired or overwritten: it is renamed beside the new one and its new name returned.
     pub fn open(path: &Path) -> Result<Opened> {
         let mut moved = None;
+        if only_its_log_is_left(path) {
+            tracing::error!("the database is empty or gone, but not its log, which is set aside");
+            moved = Some(set_aside(path).map_err(|e| DbError::SetAside(path.into(), e))?);
+        }
         let careful = match open_checked(path) {
             Err(DbError::Open(at, error)) if damaged(&error) => {
                 tracing::error!(error = %error, "the database is damaged and is set aside");

@@ -92,7 +92,17 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
     let owner = match db.first_account()? {
         Some(account) => account,
         None => {
-            let id = readopt(&home, !notices.is_empty()).unwrap_or_else(AccountId::random);
+            // No first start: a database that vanished or is empty must not take the apps with it unsaid.
+            let left = account_folders(&home);
+            if notices.is_empty() && !left.is_empty() {
+                notices.push(format!(
+                    "The database {} is missing or empty, although this home was in use. Chrysalis started with a new one: \
+                     people, connections and permissions must be set up again; apps and their files are still there. If you \
+                     have a backup of chrysalis.db, end Chrysalis and put it back.",
+                    home.join("chrysalis.db").display()
+                ));
+            }
+            let id = only(left).unwrap_or_else(AccountId::random);
             db.add_account(&id, "owner", "admin")?;
             db.first_account()?.expect("just added")
         }
@@ -135,17 +145,17 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
     Ok(engine.with_router())
 }
 
-/// After a damaged database was set aside, the only account's folder keeps its owner, so that the apps are still there.
-fn readopt(home: &Path, damaged: bool) -> Option<AccountId> {
-    if !damaged {
-        return None;
-    }
-    let mut found = std::fs::read_dir(home.join("accounts"))
-        .ok()?
-        .flatten()
-        .filter_map(|entry| AccountId::parse(entry.file_name().to_str()?).ok());
-    let only = found.next()?;
-    found.next().is_none().then_some(only)
+/// The accounts that have a folder in `home`.
+fn account_folders(home: &Path) -> Vec<AccountId> {
+    let entries = std::fs::read_dir(home.join("accounts")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| AccountId::parse(entry.file_name().to_str()?).ok())
+        .collect()
+}
+
+/// After its database was lost, a home's only account keeps its folder, so that the apps are still there.
+fn only(mut accounts: Vec<AccountId>) -> Option<AccountId> {
+    accounts.pop().filter(|_| accounts.is_empty())
 }
 
 /// The name this home has in the keychain: random, so that two homes never share a key.

@@ -1,0 +1,746 @@
+//! What goes wrong around the program, on the built program: each a message that says what, why and what to do, and
+//! nothing lost. (What goes wrong on the command line stands in `bad_input_commands.rs`.)
+
+use std::net::TcpListener;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::{AppFolder, Client, Home, ModelServer, Out, Running, wait_for};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_chrysalis");
+const SERVE: &[&str] = &["serve", "--port", "0", "--no-open"];
+
+/// Each part of a message, in any order.
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "\"{part}\" is not in: {text}");
+    }
+}
+
+/// Runs a command that must fail with one clear message: no panic, no debug output.
+#[track_caller]
+fn fails(mut command: std::process::Command, parts: &[&str]) -> String {
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{text}");
+    assert!(output.status.code() == Some(1), "{:?}: {text}", output.status);
+    assert!(text.starts_with("chrysalis: "), "{text}");
+    assert!(!text.contains("panicked") && !text.contains("Error {"), "{text}");
+    says(&text, parts);
+    text
+}
+
+fn workspace(home: &Home) -> std::path::PathBuf {
+    let accounts = std::fs::read_dir(home.path().join("accounts")).unwrap();
+    let accounts: Vec<_> = accounts.flatten().collect();
+    assert_eq!(accounts.len(), 1, "{accounts:?}");
+    accounts[0].path().join("workspace/apps")
+}
+
+#[test]
+fn broken_manifests_and_missing_pages_are_named() {
+    let home = Home::new(PROGRAM);
+    let running = home.serve();
+    let owner = running.set_up();
+    let good =
+        AppFolder::new(home.folder(), "good").plugin("p", &["routes"], "export const handleRoute = () => ({json: 1});");
+    running.add(good.path(), "good");
+    let apps = workspace(&home);
+    let manifests: &[(&str, &[u8], &[&str])] = &[
+        ("empty", b"", &["line 1", "column"]),
+        (
+            "comma",
+            b"{\n  \"name\": \"x\",\n  \"version\": \"1\",\n  \"kind\": \"web\",\n}",
+            &["not valid JSON", "line 5"],
+        ),
+        ("cut", b"{\"name\": \"x", &["not valid JSON", "line 1"]),
+        ("list", b"[]", &["one JSON object"]),
+        ("noname", br#"{"version":"1","kind":"web"}"#, &["\"name\" is missing"]),
+        (
+            "noversion",
+            br#"{"name":"x","kind":"web"}"#,
+            &["\"version\" is missing"],
+        ),
+        ("nokind", br#"{"name":"x","version":"1"}"#, &["\"kind\" is missing"]),
+        (
+            "kind",
+            br#"{"name":"x","version":"1","kind":"game"}"#,
+            &["\"kind\"", "\"game\"", "use \"web\""],
+        ),
+        (
+            "number",
+            br#"{"name":7,"version":"1","kind":"web"}"#,
+            &["\"name\"", "must be a text"],
+        ),
+        (
+            "source",
+            br#"{"name":"x","version":"1","kind":"web","source":"y"}"#,
+            &["\"source\"", "must be an object"],
+        ),
+        (
+            "control",
+            b"{\"name\":\"a\\u001b[2Jb\",\"version\":\"1\",\"kind\":\"web\"}",
+            &["\"name\"", "control character"],
+        ),
+        ("binary", b"\x00\x01\xfe\xff", &["manifest.json"]),
+        (
+            "latin1",
+            b"{\"name\":\"caf\xe9\",\"version\":\"1\",\"kind\":\"web\"}",
+            &["save it as UTF-8"],
+        ),
+        ("deep", &[b'['; 20_000], &["manifest.json"]),
+    ];
+    for (id, bytes, _) in manifests {
+        std::fs::create_dir(apps.join(id)).unwrap();
+        std::fs::write(apps.join(id).join("manifest.json"), bytes).unwrap();
+    }
+    // What Windows editors write is no mistake.
+    for (id, start) in [("bom", &b"\xef\xbb\xbf"[..]), ("plain", b"")] {
+        std::fs::create_dir(apps.join(id)).unwrap();
+        let text = [start, br#"{"name":"B","version":"1","kind":"web"}"#].concat();
+        std::fs::write(apps.join(id).join("manifest.json"), text).unwrap();
+    }
+    std::fs::create_dir(apps.join("Bad Name")).unwrap();
+    std::fs::create_dir(apps.join("nothing")).unwrap();
+
+    let listed = owner.get("/v1/apps").ok();
+    let mut found: Vec<_> = listed["apps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| a["id"].as_str().unwrap())
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, ["bom", "good", "plain"], "the others do not hide what works");
+    let broken = |id: &str| {
+        let found = listed["broken"].as_array().unwrap().iter().find(|b| b["id"] == id);
+        found.unwrap_or_else(|| panic!("{id} is not named: {listed}"))["error"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    for (id, _, want) in manifests {
+        says(&broken(id), want);
+    }
+    says(&broken("Bad Name"), &["lower-case letters"]);
+    says(&broken("nothing"), &["no manifest.json"]);
+    assert_eq!(
+        owner.get("/v1/launch").ok()["broken"].as_array().unwrap().len(),
+        manifests.len() + 2
+    );
+
+    // A page that is not there is explained where the page would be.
+    let token = running.frame(&owner, "plain");
+    let page = running.nobody().get(&format!("/frame/{token}/")).text();
+    says(&page, &["index.html is not there"]);
+    std::fs::create_dir(apps.join("plain/dist")).unwrap();
+    let page = running.nobody().get(&format!("/frame/{token}/")).text();
+    says(&page, &["dist/index.html is not there", "build the app again"]);
+
+    // A plugin that cannot be loaded, beside one that can.
+    for (id, manifest, code, want) in [
+        ("syntax", "{\"name\": \"x\",}", "", "line 1"),
+        (
+            "unknown",
+            r#"{"name":"x","permissions":["root"]}"#,
+            "",
+            "\"permissions\"",
+        ),
+        ("none", r#"{"name":"x"}"#, "", "\"permissions\" is missing"),
+        ("nocode", r#"{"name":"x","permissions":[]}"#, "-", "no plugin.js"),
+    ] {
+        let folder = apps.join("good/plugins").join(id);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("manifest.json"), manifest).unwrap();
+        if code != "-" {
+            std::fs::write(folder.join("plugin.js"), "export const x = 1;").unwrap();
+        }
+        let plugins = owner.get("/v1/apps/good/plugins").ok();
+        let found = plugins["plugins"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|p| p["id"] == id)
+            .unwrap();
+        says(found["error"].as_str().unwrap(), &[want]);
+    }
+    assert_eq!(
+        owner.get("/v1/apps/good/x").status,
+        200,
+        "the good plugin answers all the same"
+    );
+    // One whose code does not parse says where.
+    std::fs::write(
+        apps.join("good/plugins/p/plugin.js"),
+        "export function handleRoute( {\n  return 1;\n",
+    )
+    .unwrap();
+    let head = owner.get("/v1/apps/good/plugins").ok()["plugins"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|p| p["id"] == "p")
+        .unwrap()["hash"]
+        .clone();
+    owner.post("/v1/plugins/good__p/approve", &json!({"head": head})).ok();
+    let text = owner.get("/v1/apps/good/x").error(500);
+    says(&text, &["plugin p", "SyntaxError", "plugin.js:"]);
+}
+
+#[test]
+fn a_port_in_use_is_named_and_the_home_is_let_go() {
+    let home = Home::new(PROGRAM);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let text = fails(
+        home.command(&["serve", "--port", &port, "--no-open"]),
+        &[&port, "in use", "--port"],
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let running = home.serve();
+    assert_eq!(running.nobody().get("/v1/health").ok()["ok"], true);
+    // The other way round: a second one on a home that is in use.
+    fails(home.command(SERVE), &["another Chrysalis is running", "end it first"]);
+    assert_eq!(running.nobody().get("/v1/health").ok()["ok"], true);
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_named() {
+    let home = Home::new(PROGRAM);
+    let file = home.folder().join("a-file");
+    std::fs::write(&file, "mine").unwrap();
+    let below = file.join("home");
+    for place in [file.as_path(), &below, Path::new("/proc/chrysalis-home")] {
+        for args in [SERVE, &["app", "list"], &["reset-password", "zoe"]] {
+            let mut command = home.command(args);
+            // The last one given counts.
+            command.env_remove("CHRYSALIS_HOME");
+            let mut command = replace_home(command, place);
+            command.stdin(std::process::Stdio::null());
+            fails(command, &[&place.display().to_string(), "--home"]);
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+}
+
+/// The same command with another `--home`.
+fn replace_home(command: std::process::Command, home: &Path) -> std::process::Command {
+    let mut other = std::process::Command::new(command.get_program());
+    let args: Vec<_> = command.get_args().collect();
+    other.args(&args[..args.len() - 1]).arg(home).env_clear();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            other.env(name, value);
+        }
+    }
+    other
+}
+
+/// A home with an app in it, ended cleanly.
+fn used(home: &Home) {
+    let mut running = home.serve();
+    let owner = running.set_up();
+    running.add(AppFolder::new(home.folder(), "mine").path(), "mine");
+    owner.send("PUT", "/v1/settings", &json!({"theme": "dark"})).ok();
+    running.stop();
+    assert!(
+        !home.path().join("engine.sock").exists(),
+        "the socket is taken away at the end"
+    );
+}
+
+#[test]
+fn a_home_of_a_newer_version_is_left_as_it_is() {
+    let home = Home::new(PROGRAM);
+    used(&home);
+    // The place of SQLite's user_version.
+    let file = std::fs::File::options().write(true).open(home.database()).unwrap();
+    file.write_all_at(&99u32.to_be_bytes(), 60).unwrap();
+    drop(file);
+    let before = std::fs::read(home.database()).unwrap();
+    for args in [SERVE, &["app", "list"]] {
+        fails(
+            home.command(args),
+            &["newer Chrysalis", "format 99", "start the newer program"],
+        );
+    }
+    assert_eq!(
+        std::fs::read(home.database()).unwrap(),
+        before,
+        "not a byte of it was changed"
+    );
+    let names = std::fs::read_dir(home.path()).unwrap().flatten();
+    let aside = names
+        .filter(|entry| entry.file_name().to_string_lossy().contains("damaged"))
+        .count();
+    assert_eq!(aside, 0);
+}
+
+/// Failures list, row 46. However the database was damaged, it is kept under a name that is said, and the apps are there.
+#[test]
+fn regress_46_a_damaged_database_is_set_aside_and_named() {
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(&str, Damage); 4] = [
+        ("not a database", |bytes| {
+            *bytes = b"<html>out of disk space</html>".repeat(300)
+        }),
+        ("overwritten in the middle", |bytes| {
+            let page = 4096;
+            bytes[page..page * 4].fill(0xa5);
+        }),
+        ("cut in half", |bytes| bytes.truncate(bytes.len() / 2)),
+        ("first page zeroed", |bytes| bytes[..4096].fill(0)),
+    ];
+    for (what, damage) in damages {
+        let home = Home::new(PROGRAM);
+        used(&home);
+        let mut bytes = std::fs::read(home.database()).unwrap();
+        damage(&mut bytes);
+        std::fs::write(home.database(), &bytes).unwrap();
+        let running = home.serve();
+        let said = running.said();
+        says(
+            &said,
+            &["The database was damaged", "is kept as", "chrysalis.db.damaged-"],
+        );
+        let aside = said.split("is kept as ").nth(1).unwrap().split(". ").next().unwrap();
+        assert_eq!(std::fs::read(aside).unwrap(), bytes, "{what}: kept to the byte");
+        still_there(&home, &running, what);
+    }
+}
+
+/// An empty or vanished database is no first start: the apps that are there stay its owner's, and the person is told.
+#[test]
+fn regress_46_an_empty_or_missing_database_is_no_first_start() {
+    for what in ["empty", "missing"] {
+        let home = Home::new(PROGRAM);
+        used(&home);
+        assert!(
+            !home.path().join("chrysalis.db-wal").exists(),
+            "folded in at a clean end"
+        );
+        match what {
+            "empty" => std::fs::write(home.database(), "").unwrap(),
+            _ => std::fs::remove_file(home.database()).unwrap(),
+        }
+        let running = home.serve();
+        says(
+            &running.said(),
+            &["database", what, "apps and their files are still there"],
+        );
+        still_there(&home, &running, what);
+    }
+}
+
+/// SQLite deletes a log that stands beside an empty database, and with it what may be the last copy of something.
+#[test]
+fn regress_46_a_log_without_its_database_is_kept() {
+    for what in ["empty", "missing"] {
+        let home = Home::new(PROGRAM);
+        used(&home);
+        let mut running = home.serve();
+        running.login();
+        running.kill();
+        let log = std::fs::read(home.path().join("chrysalis.db-wal")).unwrap();
+        assert!(!log.is_empty());
+        match what {
+            "empty" => std::fs::write(home.database(), "").unwrap(),
+            _ => std::fs::remove_file(home.database()).unwrap(),
+        }
+        let running = home.serve();
+        says(&running.said(), &["The database was damaged", "chrysalis.db.damaged-"]);
+        let kept = std::fs::read_dir(home.path()).unwrap().flatten();
+        let kept = kept.filter(|e| e.file_name().to_string_lossy().contains("damaged"));
+        let found = kept
+            .filter(|e| std::fs::read(e.path()).is_ok_and(|bytes| bytes == log))
+            .count();
+        assert_eq!(found, 1, "{what}");
+        still_there(&home, &running, what);
+    }
+}
+
+/// The owner must set up anew, and finds the apps; what was allowed is not allowed any more.
+fn still_there(home: &Home, running: &Running, what: &str) {
+    assert!(running.setup.is_some(), "{what}");
+    let owner = running.set_up();
+    let apps = owner.get("/v1/apps").ok();
+    assert_eq!(apps["apps"][0]["id"], "mine", "{what}: {apps}");
+    let launch = owner.get("/v1/launch").ok();
+    assert_eq!(
+        launch["notices"].as_array().unwrap().len(),
+        1,
+        "{what}: the launcher says so too: {launch}"
+    );
+    assert!(workspace(home).join("mine/index.html").exists());
+}
+
+#[test]
+fn a_broken_config_says_where_and_is_not_touched() {
+    for (text, want) in [
+        (
+            "port = \n",
+            &["config.toml is not valid TOML", "line 1", "defaults back"][..],
+        ),
+        (
+            "# fine\nport = 99999\n",
+            &["config.toml: port must be a port from 1 to 65535, not 99999"],
+        ),
+        ("log_level = 3\n", &["log_level must be"]),
+        ("max_workers = 0\n", &["max_workers must be"]),
+        ("open_browser = \"no\"\n", &["open_browser must be true or false"]),
+    ] {
+        let home = Home::new(PROGRAM);
+        home.configure(text);
+        for args in [SERVE, &["app", "list"]] {
+            fails(home.command(args), want);
+        }
+        assert_eq!(std::fs::read_to_string(home.path().join("config.toml")).unwrap(), text);
+    }
+    let home = Home::new(PROGRAM);
+    home.configure("\u{feff}port = 9000\nsomething_new = true\n");
+    home.serve();
+    let home = Home::new(PROGRAM);
+    home.serve().stop();
+    let written = std::fs::read_to_string(home.path().join("config.toml")).unwrap();
+    let settings = written.lines().filter(|line| line.contains(" = ")).count();
+    let comments = written.lines().filter(|line| line.starts_with('#')).count();
+    assert!(settings >= 5 && comments > settings, "a comment per setting: {written}");
+}
+
+/// Failures list, row 45: without a Secret Service nothing hangs, and every answer that accepts a key says what becomes
+/// of it.
+#[test]
+fn regress_45_without_a_keychain_every_answer_with_a_key_says_so() {
+    let home = Home::new(PROGRAM);
+    let mut command = home.command(SERVE);
+    // The system's keychain is wanted, and there is no bus to reach it by.
+    command.env_remove("CHRYSALIS_KEYCHAIN");
+    let began = Instant::now();
+    let running = home.start(command);
+    let owner = running.set_up();
+    let base = "http://127.0.0.1:9/v1";
+    let mut answers = Vec::new();
+    let added = owner
+        .post("/v1/settings/connections", &json!({"baseUrl": base, "key": "sk-one"}))
+        .ok();
+    let target = format!(
+        "/v1/settings/connections/{}",
+        added["connection"]["id"].as_str().unwrap()
+    );
+    answers.push(added);
+    answers.push(
+        owner
+            .send("PUT", &format!("{target}/key"), &json!({"key": "sk-two"}))
+            .ok(),
+    );
+    answers.push(owner.send("PATCH", &target, &json!({"key": "sk-three"})).ok());
+    let moved = json!({"baseUrl": "http://127.0.0.1:10/v1", "key": "sk-four"});
+    answers.push(owner.send("PATCH", &target, &moved).ok());
+    for answer in answers {
+        says(
+            answer["notice"].as_str().unwrap_or_default(),
+            &["kept until Chrysalis ends", "not saved", "no keychain"],
+        );
+        assert_eq!(
+            (&answer["connection"]["hasKey"], &answer["connection"]["keyKept"]),
+            (&json!(true), &json!("run"))
+        );
+    }
+    let listed = owner.get("/v1/settings/connections").ok();
+    assert_eq!(listed["keychain"]["usable"], false);
+    assert!(!listed["keychain"]["reason"].as_str().unwrap().is_empty(), "{listed}");
+    // Without a key there is nothing to say.
+    assert_eq!(
+        owner.send("PATCH", &target, &json!({"name": "x"})).ok()["notice"],
+        Value::Null
+    );
+    for key in ["", "  ", "a\nb", &"x".repeat(5000)] {
+        assert_eq!(
+            owner.send("PUT", &format!("{target}/key"), &json!({"key": key})).status,
+            400,
+            "{key:?}"
+        );
+    }
+    assert_eq!(
+        owner.send("DELETE", &format!("{target}/key"), &json!({})).ok()["connection"]["hasKey"],
+        false
+    );
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+struct Chat {
+    running: Running,
+    owner: Client,
+    page: Client,
+    connection: String,
+    _home: Home,
+}
+
+impl Chat {
+    fn with(url: &str, key: Option<&str>) -> Self {
+        let home = Home::new(PROGRAM);
+        let running = home.serve();
+        let owner = running.set_up();
+        let connection = running.connect(&owner, url, key);
+        running.add_from_box(&owner, "chat");
+        let page = running.page(&owner, "chat");
+        Chat {
+            running,
+            owner,
+            page,
+            connection,
+            _home: home,
+        }
+    }
+
+    /// Asks once; gives the answer as it is kept, not as the call answered.
+    fn ask(&self) -> Value {
+        let begun = self.page.post("/v1/apps/chat/conversations", &json!({})).ok();
+        let id = begun["conversation"]["id"].as_str().unwrap();
+        let body = json!({"text": "my question", "model": format!("{}/m", self.connection)});
+        self.page
+            .post(&format!("/v1/apps/chat/conversations/{id}/send"), &body)
+            .ok();
+        let opened = self
+            .running
+            .page(&self.owner, "chat")
+            .get(&format!("/v1/apps/chat/conversations/{id}"))
+            .ok();
+        assert_eq!(opened["messages"][0]["text"], "my question", "{opened}");
+        opened["messages"][1].clone()
+    }
+
+    fn list_error(&self) -> String {
+        let models = self.owner.get("/v1/models?fresh=1").ok();
+        models["errors"][0]["error"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// A model server that fails: name, what it does, whether a key is set, what is kept of the answer, what the error says.
+type Failing = (&'static str, fn(&mut Out), bool, &'static str, &'static [&'static str]);
+
+const FAILING: &[Failing] = &[
+    (
+        "HTML",
+        |o| o.answer(200, "text/html", "<html>Welcome to nginx</html>"),
+        false,
+        "",
+        &["web page", "/v1/chat/completions", "check the address"],
+    ),
+    (
+        "401 without a key",
+        |o| o.json(401, &json!({"error": {"message": "No key given"}})),
+        false,
+        "",
+        &["401", "No key given", "wants a key", "settings"],
+    ),
+    (
+        "401 with a key",
+        |o| o.json(401, &json!({"error": {"message": "Bad key"}})),
+        true,
+        "",
+        &["401", "Bad key", "check the key"],
+    ),
+    (
+        "404",
+        |o| o.json(404, &json!({"error": "no such model"})),
+        false,
+        "",
+        &[
+            "404",
+            "no such model",
+            "(tried http://127.0.0.1:",
+            "/v1/chat/completions",
+            "check the address and the model",
+        ],
+    ),
+    (
+        "404 page",
+        |o| o.answer(404, "text/html", "<h1>Not Found</h1>"),
+        false,
+        "",
+        &["404", "tried http://127.0.0.1:", "check the address"],
+    ),
+    (
+        "429",
+        |o| o.json(429, &json!({"error": {"message": "slow down"}})),
+        false,
+        "",
+        &["429", "slow down", "wait a moment"],
+    ),
+    (
+        "500",
+        |o| o.answer(500, "text/plain", "out of memory"),
+        false,
+        "",
+        &["500", "out of memory", "try again"],
+    ),
+    (
+        "error inside a 200",
+        |o| o.json(200, &json!({"error": {"message": "model is loading"}})),
+        false,
+        "",
+        &["reported an error", "model is loading"],
+    ),
+    (
+        "error inside a stream",
+        |o| {
+            o.begin();
+            o.delta("so far ");
+            o.raw("data: {\"error\": {\"message\": \"the GPU fell over\"}}\n\n");
+        },
+        false,
+        "so far ",
+        &["reported an error", "the GPU fell over"],
+    ),
+    (
+        "closes mid-stream",
+        |o| {
+            o.begin();
+            o.delta("half an ");
+            o.delta("answ");
+        },
+        false,
+        "half an answ",
+        &["before it was finished", "what had arrived is kept"],
+    ),
+    ("closes before anything", |_| {}, false, "", &["127.0.0.1"]),
+    (
+        "rubbish",
+        |o| {
+            o.begin();
+            o.raw("data: ]]]\n\n");
+        },
+        false,
+        "",
+        &["not the expected format"],
+    ),
+    (
+        "redirect",
+        |o| o.redirect("http://127.0.0.1:9/elsewhere"),
+        false,
+        "",
+        &["redirect", "not followed", "http://127.0.0.1:9/elsewhere"],
+    ),
+];
+
+/// Each a message with what, why and what to do; what had streamed is kept and marked.
+#[test]
+fn model_servers_that_fail() {
+    for (name, answer, key, kept, want) in FAILING {
+        let server = ModelServer::start(move |_, out| answer(out));
+        let chat = Chat::with(&server.url(), key.then_some("sk-test-test-test"));
+        let message = chat.ask();
+        let why = message["error"].as_str().unwrap_or_default();
+        eprintln!("{name}: {} {why}", message["state"]);
+        assert_eq!(message["text"], *kept, "{name}: {message}");
+        let marked = message["state"] == "error" || (message["state"] == "interrupted" && !kept.is_empty());
+        assert!(marked, "{name}: {message}");
+        says(why, want);
+        let line = &chat.owner.get("/v1/activity?kind=model").ok()["entries"][0];
+        assert_eq!(line["outcome"], "failed", "{name}: {line}");
+        // The next question is answered as if nothing had been.
+        assert_eq!(chat.ask()["state"], message["state"], "{name}");
+    }
+}
+
+#[test]
+fn model_lists_that_fail() {
+    let failing: &[Failing] = &[
+        (
+            "HTML",
+            |o| o.answer(200, "text/html", "<html>hi</html>"),
+            false,
+            "",
+            &["web page", "/v1/models", "check the address"],
+        ),
+        (
+            "404",
+            |o| o.answer(404, "text/plain", "nope"),
+            false,
+            "",
+            &["404", "/v1/models"],
+        ),
+        (
+            "401",
+            |o| o.json(401, &json!({"error": {"message": "who are you"}})),
+            false,
+            "",
+            &["401", "who are you", "wants a key"],
+        ),
+        (
+            "error inside a 200",
+            |o| o.json(200, &json!({"error": {"message": "maintenance"}})),
+            false,
+            "",
+            &["maintenance"],
+        ),
+        (
+            "not a list",
+            |o| o.json(200, &json!({"hello": "world"})),
+            false,
+            "",
+            &["/v1/models"],
+        ),
+        (
+            "cut off",
+            |o| o.raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{\"data\": ["),
+            false,
+            "",
+            &["/v1/models"],
+        ),
+    ];
+    for (name, answer, _, _, want) in failing {
+        let server = ModelServer::everything(move |_, out| answer(out));
+        let chat = Chat::with(&server.url(), None);
+        let error = chat.list_error();
+        eprintln!("{name}: {error}");
+        says(&error, want);
+        // An app's page learns that a connection does not work, not where it is.
+        let page = chat.page.get("/v1/models").ok().to_string();
+        assert!(!page.contains("127.0.0.1"), "{name}: {page}");
+    }
+}
+
+#[test]
+fn a_model_server_that_is_down_is_named() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let chat = Chat::with(&format!("http://127.0.0.1:{free}/v1"), None);
+    let (list, message) = (chat.list_error(), chat.ask());
+    for text in [list.as_str(), message["error"].as_str().unwrap()] {
+        eprintln!("{text}");
+        says(text, &["could not connect", &format!("127.0.0.1:{free}"), "running"]);
+    }
+    assert_eq!(message["state"], "error");
+}
+
+/// One that takes the request and says nothing: the person can stop it at once, and the list gives up by itself.
+#[test]
+fn a_slow_model_server_can_be_stopped_and_lists_give_up() {
+    let server = ModelServer::everything(|_, out| {
+        out.gate();
+    });
+    let chat = Chat::with(&server.url(), None);
+    let begun = chat.page.post("/v1/apps/chat/conversations", &json!({})).ok();
+    let id = begun["conversation"]["id"].as_str().unwrap().to_owned();
+    let name = format!("{id}:1:slow");
+    let sending = {
+        let (page, target) = (chat.page.clone(), format!("/v1/apps/chat/conversations/{id}/send"));
+        let body = json!({"text": "hi", "chatId": name, "model": format!("{}/m", chat.connection)});
+        std::thread::spawn(move || page.post(&target, &body))
+    };
+    wait_for("the model to be asked", || {
+        server.seen().iter().any(|s| s.method == "POST").then_some(())
+    });
+    chat.page.post("/v1/apps/chat/__abort", &json!({"chatId": name})).ok();
+    let message = sending.join().unwrap().ok()["message"].clone();
+    assert_eq!(message["state"], "stopped", "{message}");
+    let began = Instant::now();
+    let error = chat.list_error();
+    eprintln!("the list gave up after {:?}: {error}", began.elapsed());
+    says(&error, &["did not", "within", "seconds"]);
+    assert!(began.elapsed() < Duration::from_secs(25));
+}
