@@ -82,6 +82,9 @@ fn answer(mode: Mode, elsewhere: &str, seen: &Seen, out: &mut Out) {
     }
 }
 
+/// Where an answer came from, and its bytes.
+type Answers = Vec<(String, Vec<u8>)>;
+
 struct Walk {
     home: Home,
     running: Running,
@@ -94,7 +97,7 @@ struct Walk {
     key: String,
     secret: String,
     /// Every answer to anyone, whole.
-    answers: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    answers: Arc<Mutex<Answers>>,
 }
 
 impl Walk {

@@ -105,7 +105,11 @@ impl GuestHost {
     }
 
     /// Runs a queued request to its end. Two-phase requests never fail: errors come as results (contract section 4.2).
+    /// The permission is looked at again: it may have been taken back since the request was queued.
     pub async fn finish(&self, request: Value) -> Value {
+        if let Err(error) = self.need(Capability::Llm, "llm.request") {
+            return failure(&error);
+        }
         match self.beyond.generate(&self.context, request) {
             Ok(mut generation) => drain(generation.as_mut()).await,
             Err(error) => failure(&error),

@@ -26,7 +26,7 @@ pub enum NetError {
     Connect { url: String, why: String },
     #[error("no secure connection to {url}: {why}; check the address (http or https?) and the server's certificate")]
     Tls { url: String, why: String },
-    #[error("{url} {what} within {} seconds", .after.as_secs_f32())]
+    #[error("{url} {what} within {} seconds; it may be busy or starting: try again", seconds(*.after))]
     TimedOut {
         url: String,
         /// `did not accept a connection`, `did not begin to answer`, `stopped sending`, …
@@ -37,11 +37,16 @@ pub enum NetError {
     #[error("the answer of {url} is larger than {max} bytes and was cut off")]
     TooBig { url: String, max: u64 },
     /// The connection broke after it was made.
-    #[error("the connection to {url} broke: {why}")]
+    #[error("the connection to {url} broke: {why}; try again, and look at the server if it stays so")]
     Broken { url: String, why: String },
     /// The activity log could not be written; without its line no connection is made.
     #[error("no connection to {url} was made because it could not be written to the activity log: {why}")]
     Log { url: String, why: String },
+}
+
+/// Seconds for people: one decimal at most.
+fn seconds(time: Duration) -> String {
+    format!("{:.1}", time.as_secs_f32()).trim_end_matches(".0").to_owned()
 }
 
 impl NetError {

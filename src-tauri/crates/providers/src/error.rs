@@ -119,7 +119,10 @@ impl Blame {
     /// An error object inside an answer that began well.
     pub(crate) fn in_answer(&self, value: &Value, url: &str) -> ProviderError {
         let words = message_of(value).unwrap_or_else(|| "an error without a message".into());
-        let what = format!("reported an error: {} (tried {url})", self.clean(&words));
+        let what = format!(
+            "reported an error: {} (tried {url}) — try again, or choose another model",
+            self.clean(&words)
+        );
         let mut error = self.error(ProviderErrorKind::InAnswer, what);
         error.code = code_of(value).map(|code| self.clean(&code));
         error.response_id = value.get("id").and_then(Value::as_str).map(|id| self.clean(id));
@@ -136,12 +139,15 @@ impl Blame {
 
     pub(crate) fn unreadable(&self, sample: &str, url: &str) -> ProviderError {
         let sample: String = self.clean(sample).chars().take(120).collect();
-        let what = format!("sent something that is not the expected format: \"{sample}\" (tried {url})");
+        let what =
+            format!("sent something that is not the expected format: \"{sample}\" (tried {url}) — check the address");
         self.error(ProviderErrorKind::NotTheApi, what)
     }
 
     pub(crate) fn truncated(&self, url: &str) -> ProviderError {
-        let what = format!("ended the answer before it was finished (tried {url}); what had arrived is kept");
+        let what = format!(
+            "ended the answer before it was finished (tried {url}); what had arrived is kept — try again for the rest"
+        );
         self.error(ProviderErrorKind::Truncated, what)
     }
 
