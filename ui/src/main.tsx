@@ -5,6 +5,7 @@ import { connect } from "./backend";
 import { language } from "./i18n";
 import { takeSetupToken } from "./route";
 import "./style.css";
+import "./screens.css";
 import { showKeptTheme } from "./theme";
 
 // The token leaves the address bar before anything else runs.

@@ -136,8 +136,9 @@ async fn a_worker_has_nothing_to_find() {
     eventually("no process", || children().is_empty()).await;
 }
 
-#[tokio::test]
-#[ignore = "the other half of the next test, which starts it: an engine with a worker that loops"]
+/// Set for the second process of the next test: it is then an engine with a worker that loops.
+const TO_BE_KILLED: &str = "CHRYSALIS_TEST_ENGINE_TO_BE_KILLED";
+
 async fn an_engine_to_be_killed() {
     let pool = pool();
     let program = program("a/b/c", "export function main(h) { h.log('on'); for (;;) {} }");
@@ -157,9 +158,13 @@ async fn a_killed_engine_takes_a_looping_worker_along() {
         io::{BufRead, BufReader},
         process::{Command, Stdio},
     };
+    if std::env::var_os(TO_BE_KILLED).is_some() {
+        return an_engine_to_be_killed().await;
+    }
     let _alone = ALONE.lock().await;
     let mut engine = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "an_engine_to_be_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "a_killed_engine_takes_a_looping_worker_along", "--nocapture"])
+        .env(TO_BE_KILLED, "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
