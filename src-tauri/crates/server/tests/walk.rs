@@ -120,7 +120,12 @@ const WANT: &[Line] = &[
         "/v1/apps/alpha/__streams/x",
         [N, Y, Y, N],
     ),
-    ("POST", "/v1/apps/{app}/__refused", "/v1/apps/alpha/__refused", [N, Y, Y, N]),
+    (
+        "POST",
+        "/v1/apps/{app}/__refused",
+        "/v1/apps/alpha/__refused",
+        [N, Y, Y, N],
+    ),
     ("POST", "/v1/apps/{app}/__abort", "/v1/apps/alpha/__abort", [N, Y, Y, N]),
     (
         "*",
