@@ -34,7 +34,7 @@ const FLOOD: &str = "flood";
 const ENORMOUS: usize = 4 * MAX_MESSAGE;
 /// Messages and bytes waiting to be read, per window.
 const INBOX_MESSAGES: usize = 8_192;
-const INBOX_BYTES: usize = 48 * 1024 * 1024;
+const INBOX_BYTES: usize = 20 * 1024 * 1024;
 /// Files a page may be waiting for, and those among them that are read at once.
 const FILES_WAITING: usize = 4_096;
 const FILES_AT_ONCE: usize = 16;

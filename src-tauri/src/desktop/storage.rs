@@ -81,8 +81,9 @@ impl Storage {
             waiting.by_key.insert((write.which, key.clone()), number);
         }
         waiting.writes.insert(number, (write, page.clone()));
-        drop(waiting);
+        // Still under the lock: the task must not be done with the write before it is counted.
         self.state.open.send_modify(|open| *open = *open + 1 - gone);
+        drop(waiting);
         self.state.more.notify_one();
         Ok(())
     }

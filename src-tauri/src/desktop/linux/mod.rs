@@ -233,7 +233,7 @@ impl View {
                 let own = self.own.borrow().clone();
                 let text = format!("{} is not answering.", self.name);
                 self.bars
-                    .trouble(&text, &[("Reload", true), ("Wait", false)], move |reload| {
+                    .trouble(&text, &[("Wait", false), ("Reload", true)], move |reload| {
                         if let Some(view) = own.upgrade() {
                             if reload {
                                 view.reload();
