@@ -142,6 +142,12 @@ const WANT: &[(&str, &str, &str, &[Who])] = &[
         PERSON_AND_OWN_PAGE,
     ),
     (
+        "POST",
+        "/v1/apps/{app}/__refused",
+        "/v1/apps/alpha/__refused",
+        PERSON_AND_OWN_PAGE,
+    ),
+    (
         "*",
         "/v1/apps/{app}/{*rest}",
         "/v1/apps/alpha/notes/7",

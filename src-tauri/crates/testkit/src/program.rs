@@ -20,18 +20,23 @@ pub const SETUP: &str = "setup-token-of-a-test-0123456789";
 pub struct Home {
     folder: tempfile::TempDir,
     program: PathBuf,
+    _programs: tempfile::TempDir,
 }
 
 impl Home {
     /// `program` is `env!("CARGO_BIN_EXE_chrysalis")` of the test.
     pub fn new(program: &str) -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("chrysalis-test-")
-            .tempdir()
-            .expect("a temporary folder");
+        let folder = |prefix: &str| {
+            tempfile::Builder::new()
+                .prefix(prefix)
+                .tempdir()
+                .expect("a temporary folder")
+        };
+        let programs = folder("chrysalis-programs-");
         Self {
-            folder,
-            program: program.into(),
+            program: held(Path::new(program), programs.path()),
+            folder: folder("chrysalis-test-"),
+            _programs: programs,
         }
     }
 
@@ -116,6 +121,17 @@ impl Home {
     pub fn start(&self, command: Command) -> Running {
         Running::start(command, &self.path())
     }
+}
+
+/// The program and its worker under second names of their own, so that a build that goes on meanwhile does not take them
+/// away or change them in the middle of a test. Where a second name cannot be had, the program itself.
+fn held(program: &Path, place: &Path) -> PathBuf {
+    for name in ["chrysalis", "chrysalis-worker"] {
+        if std::fs::hard_link(program.with_file_name(name), place.join(name)).is_err() {
+            return program.to_owned();
+        }
+    }
+    place.join("chrysalis")
 }
 
 /// A command that has ended.
