@@ -663,3 +663,30 @@ fn refusals_are_written_down() {
         assert!(!all.contains(secret), "{secret} is in {all}");
     }
 }
+
+/// The log is bounded. A page that is refused without end does not push out what it, or anyone, did before.
+#[test]
+fn a_flood_of_refusals_does_not_empty_the_log() {
+    let house = House::open();
+    let owner = &house.callers[&Owner];
+    assert_eq!(house.ask(OwnPage, "GET", "/v1/launch").status, 403);
+    for _ in 0..600 {
+        assert_eq!(house.ask(OwnPage, "GET", "/v1/me").status, 403);
+    }
+    assert_eq!(house.ask(OtherPage, "GET", "/v1/me").status, 403);
+    let of = |app: &str| {
+        let activity = owner
+            .get(&format!("/v1/activity?kind=refusal&limit=1000&app={app}"))
+            .ok();
+        activity["entries"].as_array().unwrap().clone()
+    };
+    let alphas = of("alpha");
+    assert!(alphas.len() < 100, "{} lines", alphas.len());
+    assert_eq!(alphas.last().unwrap()["target"], "GET /v1/launch");
+    assert_eq!(of("beta").len(), 1, "others are written as ever");
+    testkit::wait_for("a line that says how many were left out", || {
+        house.ask(OwnPage, "GET", "/v1/me");
+        let told = of("alpha")[0]["detail"].as_str().unwrap().to_owned();
+        told.contains("more refusals of this caller").then_some(())
+    });
+}
