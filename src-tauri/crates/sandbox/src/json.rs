@@ -1,4 +1,4 @@
-//! JSON that a worker sent.
+//! JSON that somebody else wrote: what it would take in memory is known before it is parsed.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub struct Cost {
 }
 
 impl Budget {
-    /// 64 MiB of text (one frame) and a million values (about 100 MB parsed, at worst).
+    /// 64 MiB of text (one frame) and a million values (about 100 MB parsed, at worst; an object counts as several).
     pub fn new() -> Budget {
         Budget {
             bytes: 64 << 20,
@@ -50,6 +50,16 @@ impl Budget {
     }
 }
 
+/// Whether a JSON text is within what one call may have in memory. Costs one look at each byte and no memory.
+pub fn fits(text: &[u8]) -> bool {
+    let most = Budget::new();
+    text.len() <= most.bytes && values(text) <= most.values
+}
+
+/// What an object takes besides its entries, in values: its first entry reserves room for eleven (632 bytes), of which
+/// two are counted by the entry itself. With this, a text of nothing but `{"":0}` takes 80 MB at most.
+const OBJECT: usize = 6;
+
 /// Upper bound of the values in a JSON text: everything that can begin one, outside of strings.
 fn values(text: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (1, false, false);
@@ -59,7 +69,8 @@ fn values(text: &[u8]) -> usize {
         } else {
             match byte {
                 b'"' => quoted = true,
-                b',' | b'[' | b'{' | b':' => count += 1,
+                b',' | b'[' | b':' => count += 1,
+                b'{' => count += OBJECT,
                 _ => {}
             }
         }
@@ -75,6 +86,10 @@ mod tests {
     fn a_bomb_is_refused_before_it_is_parsed() {
         let bomb = format!("[{}0]", "0,".repeat(1_000_000));
         assert!(Budget::new().parse(&bomb).unwrap_err().contains("one million values"));
+        let objects = format!("[{}0]", "{\"\":0},".repeat(200_000));
+        assert!(Budget::new().parse(&objects).unwrap_err().contains("one million values"));
+        assert!(!fits(bomb.as_bytes()) && !fits(objects.as_bytes()));
+        assert!(fits(b"[{\"a\": [1, 2, 3]}]"));
         let deep = "[".repeat(100_000);
         assert!(Budget::new().parse(&deep).unwrap_err().contains("not JSON"));
     }

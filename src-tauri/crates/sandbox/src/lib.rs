@@ -43,6 +43,7 @@ mod run;
 #[doc(hidden)]
 pub mod worker;
 
+pub use json::fits;
 pub use pool::{Pool, PoolOptions};
 pub use program::{Call, Ending, Failure, Host, Limits, Outcome, Program, ScriptError};
 pub use worker::worker_main;

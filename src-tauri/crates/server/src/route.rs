@@ -141,7 +141,12 @@ impl Routes {
         };
         let mut response = self.engine.page(&frame.account, &frame.app, &door, request).await;
         answer::seal_frame(response.headers_mut());
-        response
+        if !is_event_stream(response.headers()) {
+            return response;
+        }
+        // `/frame/<token>/v1/events`: what listens ends with the token, as under `/v1`.
+        let proof = Proof::Frame(token.to_owned());
+        response.map(|body| proof.bounds(self.engine.clone(), self.closing.clone(), body))
     }
 
     async fn call(&self, caller: Caller, proof: Proof, peer: IpAddr, parts: Parts, body: Incoming) -> Response<Body> {

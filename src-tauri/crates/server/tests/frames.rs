@@ -3,6 +3,7 @@
 mod common;
 
 use common::House;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const WRITE: (&str, &str) = ("X-Chrysalis-Request", "1");
 
@@ -248,6 +249,28 @@ async fn a_frame_dies_with_its_session_and_by_itself() {
             .status,
         401
     );
+    house.close().await;
+}
+
+#[tokio::test]
+async fn what_listens_at_a_frames_address_ends_with_its_session() {
+    let house = House::open().await;
+    let cookie = house.sign_in().await;
+    house.add_app("alpha").await;
+    let token = house.frame(&cookie, "alpha").await;
+    let mut stream = house.connect("127.0.0.1").await.unwrap();
+    let ask = house.request("GET", &format!("/frame/{token}/v1/events"), &[], "");
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let long = std::time::Duration::from_secs(20);
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("hello") {
+        let read = tokio::time::timeout(long, stream.read_buf(&mut seen)).await;
+        assert_ne!(read.unwrap().unwrap(), 0, "{}", String::from_utf8_lossy(&seen));
+    }
+    let out = [("Cookie", cookie.as_str()), WRITE];
+    assert_eq!(house.ask("POST", "/v1/auth/logout", &out, "").await.status, 200);
+    let rest = tokio::time::timeout(long, stream.read_to_end(&mut seen)).await;
+    rest.expect("ends").unwrap();
     house.close().await;
 }
 
