@@ -41,6 +41,8 @@ pub enum Part {
 const REQUESTS_PER_PASS: usize = 16;
 /// Model requests one call may have open at a time.
 const OPEN_GENERATIONS: usize = 16;
+/// Bytes of JSON of the requests that are queued or open at a time. Each is held some four times over while it is sent.
+const REQUEST_BYTES: usize = 32 << 20;
 /// Characters of a store key.
 const KEY_LIMIT: usize = 512;
 /// Keys one `keys` call answers.
@@ -56,6 +58,8 @@ pub struct GuestHost {
     code: CodeHash,
     queue: Mutex<Vec<(String, Value)>>,
     running: Mutex<(u64, HashMap<u64, Running>)>,
+    /// Bytes of the queued requests, and of each open one.
+    held: Mutex<(usize, HashMap<u64, usize>)>,
 }
 
 impl GuestHost {
@@ -68,6 +72,7 @@ impl GuestHost {
             code,
             queue: Mutex::default(),
             running: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
@@ -101,7 +106,21 @@ impl GuestHost {
 
     /// Takes what the last pass queued.
     pub fn take_queue(&self) -> Vec<(String, Value)> {
+        self.held.lock().0 = 0;
         std::mem::take(&mut self.queue.lock())
+    }
+
+    /// The size of a request, if there is room for it beside what is queued and open already.
+    fn room_for(&self, request: &Value) -> Result<usize, String> {
+        let size = json_size(request);
+        let held = self.held.lock();
+        if (held.0 + held.1.values().sum::<usize>()).saturating_add(size) > REQUEST_BYTES {
+            return Err(format!(
+                "host.llm: the model requests that are open or queued have over {} MiB together: wait for their ends",
+                REQUEST_BYTES >> 20
+            ));
+        }
+        Ok(size)
     }
 
     /// Runs a queued request to its end. Two-phase requests never fail: errors come as results (contract section 4.2).
@@ -169,11 +188,13 @@ impl GuestHost {
                 "host.llm: {OPEN_GENERATIONS} model requests are open already: read them to their end first"
             ));
         }
+        let size = self.room_for(&request)?;
         let generation = self.beyond.generate(&self.context, request)?;
         let mut running = self.running.lock();
         running.0 += 1;
         let id = running.0;
         running.1.insert(id, Arc::new(tokio::sync::Mutex::new(generation)));
+        self.held.lock().1.insert(id, size);
         Ok(id)
     }
 
@@ -181,6 +202,25 @@ impl GuestHost {
         let id = args.first().and_then(Value::as_u64).ok_or("host.llm: no such stream")?;
         let found = self.running.lock().1.get(&id).cloned();
         found.map(|g| (id, g)).ok_or_else(|| "host.llm: no such stream".into())
+    }
+}
+
+/// Bytes of a value as JSON, without writing them anywhere.
+fn json_size(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
     }
 }
 
@@ -223,6 +263,7 @@ impl sandbox::Host for GuestHost {
                     Part::Text { delta, thinking } => json!({"delta": delta, "thinking": thinking}),
                     Part::Done(result) => {
                         self.running.lock().1.remove(&id);
+                        self.held.lock().1.remove(&id);
                         json!({"result": result})
                     }
                 })
@@ -259,7 +300,10 @@ impl sandbox::Host for GuestHost {
                         "host.llm.request: at most {REQUESTS_PER_PASS} requests per pass"
                     ));
                 }
-                queue.push((key.to_owned(), args.get(1).cloned().unwrap_or(Value::Null)));
+                let request = args.get(1).cloned().unwrap_or(Value::Null);
+                let size = self.room_for(&request)?;
+                self.held.lock().0 += size;
+                queue.push((key.to_owned(), request));
                 Ok(Value::Null)
             }
             other => Err(format!("host.{other} does not exist")),

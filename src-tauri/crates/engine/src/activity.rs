@@ -16,6 +16,8 @@ pub struct Activity {
     db: Arc<Db>,
     bus: Arc<Bus>,
     floods: Mutex<Floods>,
+    errors: Mutex<Floods>,
+    lines: Mutex<Floods>,
 }
 
 impl Activity {
@@ -23,8 +25,20 @@ impl Activity {
         Self {
             db,
             bus,
-            floods: Mutex::default(),
+            floods: Mutex::new(Floods::new(BURST)),
+            errors: Mutex::new(Floods::new(BURST)),
+            lines: Mutex::new(Floods::new(LOG_BURST)),
         }
+    }
+
+    /// Whether to write down one more failure of this plugin, and how many were not since the last one.
+    pub fn admit_error(&self, plugin: &str) -> Option<u64> {
+        self.errors.lock().admit(plugin, Instant::now())
+    }
+
+    /// Whether to write one more line of this plugin into the log, and how many were not since the last one.
+    pub fn admit_log(&self, plugin: &str) -> Option<u64> {
+        self.lines.lock().admit(plugin, Instant::now())
     }
 
     /// Writes a line and returns its id, or 0 when the database would not take it (which is logged).
@@ -84,12 +98,17 @@ impl Activity {
 /// Lines a caller may cause at once, and how often one more.
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_millis(500);
+/// Lines of 500 characters that a plugin may log at once: what two calls may say. After that, two a second: 90 MB a day
+/// at worst.
+const LOG_BURST: u32 = 400;
 /// Callers remembered; more than there can be apps and plugins asking at the same time.
 const CALLERS: usize = 1024;
 
 /// How much each caller has been written about lately.
-#[derive(Default)]
-struct Floods(HashMap<String, Flood>);
+struct Floods {
+    burst: u32,
+    known: HashMap<String, Flood>,
+}
 
 struct Flood {
     left: u32,
@@ -98,19 +117,25 @@ struct Flood {
 }
 
 impl Floods {
+    fn new(burst: u32) -> Self {
+        let known = HashMap::new();
+        Self { burst, known }
+    }
+
     /// Whether to write a line now, and how many were not written since the last one.
     fn admit(&mut self, caller: &str, now: Instant) -> Option<u64> {
-        if self.0.len() >= CALLERS && !self.0.contains_key(caller) {
-            self.0.retain(|_, flood| now.duration_since(flood.at) < REFILL * BURST);
+        if self.known.len() >= CALLERS && !self.known.contains_key(caller) {
+            self.known
+                .retain(|_, flood| now.duration_since(flood.at) < REFILL * self.burst);
         }
-        let flood = self.0.entry(caller.to_owned()).or_insert(Flood {
-            left: BURST,
+        let flood = self.known.entry(caller.to_owned()).or_insert(Flood {
+            left: self.burst,
             at: now,
             missed: 0,
         });
         let gained = (now.duration_since(flood.at).as_millis() / REFILL.as_millis()) as u32;
         if gained > 0 {
-            flood.left = flood.left.saturating_add(gained).min(BURST);
+            flood.left = flood.left.saturating_add(gained).min(self.burst);
             flood.at = now;
         }
         if flood.left == 0 {
@@ -197,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_refusals_is_counted_not_written() {
-        let (mut floods, start) = (Floods::default(), Instant::now());
+        let (mut floods, start) = (Floods::new(BURST), Instant::now());
         let written = (0..1000).filter(|_| floods.admit("app:x", start).is_some()).count();
         assert_eq!(written, BURST as usize);
         assert_eq!(floods.admit("app:y", start), Some(0), "others are still heard");

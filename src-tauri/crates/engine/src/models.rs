@@ -20,6 +20,9 @@ use crate::streams::{Answer, End, Place};
 
 /// The built-in model's reference.
 pub const DEMO: &str = "demo/canned";
+/// Bytes of a model's reference: a connection's id and 200 for the model, as settings and lists keep. It is written into
+/// the activity log.
+const MODEL_LIMIT: usize = 300;
 /// How long a model list is used before the server is asked again.
 const LIST_AGE: Duration = Duration::from_secs(60);
 /// Text for pages on the bus is gathered for this long, so that a fast model does not make an event per token.
@@ -190,6 +193,9 @@ impl Engine {
         let parsed: GenerateRequest = serde_json::from_value(request).map_err(|e| {
             format!("host.llm: this request cannot be read: {e}. It needs messages: [{{role, content}}]")
         })?;
+        if parsed.model.as_deref().is_some_and(|model| model.len() > MODEL_LIMIT) {
+            return Err(format!("host.llm: a model's name has at most {MODEL_LIMIT} characters"));
+        }
         let answer = Answer::new();
         if let (Some(app), Some((chat, _))) = (&app, &tag) {
             self.streams().add(&account, app, chat, &answer);
@@ -278,8 +284,15 @@ impl Run {
         if stopped {
             result["stopped"] = true.into();
         }
-        self.announce("", "", Some((stopped, error.clone())));
-        self.answer.finish(End { stopped, error, result });
+        self.end(End { stopped, error, result });
+    }
+
+    fn end(&self, end: End) {
+        self.announce("", "", Some((end.stopped, end.error.clone())));
+        self.answer.finish(end);
+        if let Some(app) = &self.app {
+            self.engine.streams().settle(&self.account, app);
+        }
     }
 
     /// Reads events until the end, a stop, or an answer that is too large.
@@ -359,9 +372,8 @@ impl Run {
     }
 
     fn fail(&self, error: &str) {
-        self.announce("", "", Some((false, Some(error.to_owned()))));
         let result = apps::host::failure(error);
-        self.answer.finish(End {
+        self.end(End {
             stopped: false,
             error: Some(error.to_owned()),
             result,
@@ -371,8 +383,7 @@ impl Run {
     fn stop_early(&self) {
         let mut result = apps::host::failure("stopped before it began");
         result["stopped"] = true.into();
-        self.announce("", "", Some((true, None)));
-        self.answer.finish(End {
+        self.end(End {
             stopped: true,
             error: None,
             result,

@@ -24,6 +24,14 @@ impl Beyond for Engine {
 
     fn logged(&self, context: &CallContext, level: &str, line: &str) {
         let plugin = context.chain.last().map(Caller::label).unwrap_or_default();
+        if matches!(level, "error" | "warn") {
+            match self.activity().admit_log(&plugin) {
+                None => return,
+                Some(0) => {}
+                Some(missed) => tracing::warn!(target: "plugin", plugin, "{missed} more lines were not written down"),
+            }
+        }
+        let line = one_line(line);
         match level {
             "error" => tracing::error!(target: "plugin", plugin, "{line}"),
             "warn" => tracing::warn!(target: "plugin", plugin, "{line}"),
@@ -36,19 +44,46 @@ impl Beyond for Engine {
 impl Engine {
     /// Writes down that a plugin's code failed.
     pub(crate) fn plugin_failed(&self, context: &CallContext, app: &AppId, plugin: &PluginId, why: &str) {
-        tracing::warn!(target: "plugin", "{why}");
+        let caller = format!("plugin:{app}/{plugin}");
+        let Some(missed) = self.activity().admit_error(&caller) else {
+            return;
+        };
+        tracing::warn!(target: "plugin", "{}", one_line(why));
+        let mut detail: String = why.chars().take(600).collect();
+        if missed > 0 {
+            detail.push_str(&format!(" (and {missed} more failures since the last line)"));
+        }
         self.activity().add(&NewActivity {
             account: context.account.clone(),
             kind: "error",
-            caller: format!("plugin:{app}/{plugin}"),
+            caller,
             chain: context.chain_label(),
             trace: context.trace.as_str().to_owned(),
             app: Some(app.to_string()),
             target: "handleRoute".into(),
             outcome: "failed".into(),
-            detail: Some(why.chars().take(600).collect()),
+            detail: Some(detail),
         });
     }
+}
+
+/// Foreign words as one line of the log: a line break in them could pass for a line of ours, and a terminal would obey
+/// the rest.
+fn one_line(text: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() || is_direction(c) {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    let lines: Vec<&str> = text.split(['\n', '\r']).filter(|line| !line.is_empty()).collect();
+    lines.join(" / ").chars().map(shown).collect()
+}
+
+/// Turns the direction of what follows, so that a line reads otherwise than it is.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 /// The bridge with what this load of the page starts from.
@@ -63,8 +98,13 @@ fn bridge(engine: &Engine, account: &AccountId, app: &AppId, door: &PageDoor) ->
         "transport": transport, "app": app, "secret": secret, "base": base,
         "storage": {"local": local, "session": session}, "quota": db::PAGE_QUOTA,
     });
-    // JSON is JavaScript, but for two line separators in old engines and a closing tag that cannot occur in a .js file.
-    format!("globalThis.__chrysalisBoot={boot};\n{BRIDGE}")
+    format!("globalThis.__chrysalisBoot={};\n{BRIDGE}", parsed(&boot))
+}
+
+/// JavaScript that gives `value`. Not the JSON as it stands: there, a page's stored item of the name `__proto__` would
+/// set a prototype and be lost.
+fn parsed(value: &Value) -> String {
+    format!("JSON.parse({})", Value::String(value.to_string()))
 }
 
 /// Where a page's own files come from, as its policy names it.
@@ -158,4 +198,33 @@ async fn engine_file(
     let referrer = http::HeaderValue::from_static("no-referrer");
     response.headers_mut().insert(http::header::REFERRER_POLICY, referrer);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_plugin_logs_is_one_line() {
+        let forged = "a\r\n2026-01-01T00:00:00Z ERROR engine: b\u{1b}[2J\u{202e}c\n";
+        assert_eq!(
+            one_line(forged),
+            "a / 2026-01-01T00:00:00Z ERROR engine: b\u{fffd}[2J\u{fffd}c"
+        );
+    }
+
+    #[test]
+    fn a_boot_record_is_a_string_to_parse() {
+        let script = parsed(&json!({"__proto__": "x", "q": "\"\\\u{2028}</script>"}));
+        let inside = script
+            .strip_prefix("JSON.parse(")
+            .and_then(|rest| rest.strip_suffix(')'))
+            .unwrap();
+        let text: String = serde_json::from_str(inside).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).unwrap()["__proto__"],
+            json!("x"),
+            "{script}"
+        );
+    }
 }

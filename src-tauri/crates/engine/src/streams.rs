@@ -14,6 +14,8 @@ use tokio::sync::watch;
 const LINGER: Duration = Duration::from_secs(60);
 /// Bytes of one answer; a longer one is stopped and marked.
 pub const ANSWER_LIMIT: usize = 16 << 20;
+/// Bytes of ended answers that are kept per app for late readers; beyond them the oldest go before their time.
+const ENDED_LIMIT: usize = 2 * ANSWER_LIMIT;
 /// Answers remembered per app, running ones included.
 const PER_APP: usize = 256;
 
@@ -136,6 +138,11 @@ impl Answer {
     fn ended(&self) -> bool {
         self.state.lock().end.is_some()
     }
+
+    fn size(&self) -> usize {
+        let state = self.state.lock();
+        state.text.len() + state.thinking.len()
+    }
 }
 
 /// Answers by the app they belong to and the name its page gave them.
@@ -157,6 +164,29 @@ impl Streams {
         }
         if list.len() < PER_APP {
             list.push((name.to_owned(), answer.clone()));
+        }
+    }
+
+    /// Lets go of what an app's ended answers hold beyond [`ENDED_LIMIT`]. For when one has ended: a
+    /// server that answers endlessly, asked again and again, must not fill the memory.
+    pub fn settle(&self, account: &AccountId, app: &AppId) {
+        let mut all = self.0.lock();
+        all.retain(|_, list| {
+            list.retain(|(_, a)| a.state.lock().ended_at.is_none_or(|at| at.elapsed() < LINGER));
+            !list.is_empty()
+        });
+        let Some(list) = all.get_mut(&(account.clone(), app.clone())) else {
+            return;
+        };
+        let mut left = ENDED_LIMIT;
+        for at in (0..list.len()).rev() {
+            if !list[at].1.ended() {
+                continue;
+            }
+            match left.checked_sub(list[at].1.size()) {
+                Some(rest) => left = rest,
+                None => drop(list.remove(at)),
+            }
         }
     }
 
@@ -222,6 +252,32 @@ mod tests {
         let late = answer.next(&mut Place::default()).await;
         assert_eq!(late.delta, "abcéd");
         assert!(late.end.is_some());
+    }
+
+    #[test]
+    fn ended_answers_hold_no_more_than_their_share() {
+        let (account, streams) = (AccountId::random(), Streams::default());
+        let app = AppId::parse("a").unwrap();
+        let half = "x".repeat(ENDED_LIMIT / 2);
+        let running = Answer::new();
+        running.push(&half, "");
+        streams.add(&account, &app, "running", &running);
+        for n in 0..5 {
+            let answer = Answer::new();
+            streams.add(&account, &app, &n.to_string(), &answer);
+            answer.push(&half, "");
+            answer.finish(End {
+                stopped: false,
+                error: None,
+                result: Value::Null,
+            });
+            streams.settle(&account, &app);
+        }
+        let kept: Vec<bool> = ["running", "0", "1", "2", "3", "4"]
+            .iter()
+            .map(|name| streams.find(&account, &app, name).is_some())
+            .collect();
+        assert_eq!(kept, [true, false, false, false, true, true]);
     }
 
     #[test]

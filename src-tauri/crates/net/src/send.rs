@@ -188,8 +188,10 @@ impl Net {
         let status = response.status();
         line.status = Some(status.as_u16());
         if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+            let to = redirect_target(&request.url, response.headers());
             let error = NetError::Redirected {
-                to: redirect_target(&request.url, response.headers()),
+                // Some servers repeat in the new address what they were sent.
+                to: request.key.as_ref().map_or(to.clone(), |key| key.redact(&to)),
                 url,
                 status: status.as_u16(),
             };

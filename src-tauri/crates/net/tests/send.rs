@@ -187,6 +187,7 @@ async fn redirects_are_named_and_not_followed() {
         (target.url("/there?canary=1#canary"), target.url("/there")),
         (format!("//127.0.0.1:{}/p", target.port()), target.url("/p")),
         ("/same".into(), String::new()),
+        (target.url("/login/sk-canary"), target.url("/login/[key]")),
         ("http://[".into(), "an unreadable address".into()),
     ] {
         for status in [301, 302, 303, 307, 308] {

@@ -16,6 +16,11 @@ use crate::{Endpoint, ProviderError, ProviderErrorKind};
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Largest list accepted, in bytes; the largest public one is about 2 MB.
 const MAX_LIST: usize = 16 << 20;
+/// Most objects in a list that is parsed. One takes some 700 bytes in memory, whatever its few bytes on the way; the
+/// largest public list has about 5,000.
+const MAX_OBJECTS: usize = 100_000;
+/// Most models kept of one server. Every page that asks for models is sent all of them.
+const MAX_MODELS: usize = 5_000;
 /// Longest model id accepted, in bytes; also the longest that settings keep (contract section 6).
 const MAX_ID: usize = 200;
 
@@ -32,7 +37,7 @@ pub struct ModelInfo {
 pub struct ModelList {
     /// In the server's order, without repetitions.
     pub models: Vec<ModelInfo>,
-    /// Entries without a usable id.
+    /// Entries without a usable id, and those beyond the 5,000 that are kept.
     pub skipped: usize,
 }
 
@@ -70,6 +75,10 @@ pub(crate) async fn list(
         .map_err(|error| blame.network(error))?;
     if is_web_page(&headers, &body) {
         return Err(blame.web_page(&url));
+    }
+    if body.iter().filter(|byte| **byte == b'{').count() > MAX_OBJECTS {
+        let what = format!("sent a list of models with more than {MAX_OBJECTS} entries (tried {url})");
+        return Err(blame.error(ProviderErrorKind::NotTheApi, what));
     }
     let text = String::from_utf8_lossy(&body);
     let Ok(value) = serde_json::from_str::<Value>(text.trim_start_matches('\u{feff}')) else {
@@ -109,6 +118,7 @@ fn read_list(value: &Value) -> Option<ModelList> {
     let mut seen = HashSet::new();
     for entry in entries {
         match read_id(entry) {
+            Some(id) if list.models.len() == MAX_MODELS && !seen.contains(&id) => list.skipped += 1,
             Some(id) if seen.insert(id.clone()) => list.models.push(ModelInfo {
                 id,
                 context_window: read_window(entry),
@@ -186,6 +196,13 @@ mod tests {
             {"id": ""}, {"id": null}, {}, null, 5, [], {"id": {"x": 1}}, {"id": "a\u{1}"}, {"id": "x".repeat(201)}, {"id": 7}, {"id": "", "name": "good"},
         ]});
         assert_eq!(ids(value), (vec!["7".to_owned(), "good".to_owned()], 9));
+    }
+
+    #[test]
+    fn a_list_without_end_is_cut() {
+        let names: Vec<String> = (0..MAX_MODELS + 7).map(|n| format!("m{n}")).collect();
+        let (ids, skipped) = ids(json!({ "data": names }));
+        assert_eq!((ids.len(), skipped), (MAX_MODELS, 7));
     }
 
     #[test]

@@ -87,7 +87,12 @@ mod tests {
         let bomb = format!("[{}0]", "0,".repeat(1_000_000));
         assert!(Budget::new().parse(&bomb).unwrap_err().contains("one million values"));
         let objects = format!("[{}0]", "{\"\":0},".repeat(200_000));
-        assert!(Budget::new().parse(&objects).unwrap_err().contains("one million values"));
+        assert!(
+            Budget::new()
+                .parse(&objects)
+                .unwrap_err()
+                .contains("one million values")
+        );
         assert!(!fits(bomb.as_bytes()) && !fits(objects.as_bytes()));
         assert!(fits(b"[{\"a\": [1, 2, 3]}]"));
         let deep = "[".repeat(100_000);
