@@ -1,14 +1,15 @@
 //! The one router. A route cannot be registered without saying who may use it, and what is not in the table is refused.
 
-use axum::Router;
-use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, any, on};
+use axum::{Json, Router};
 use http::StatusCode;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use policy::{Access, AccountId, AppId, CallContext, Caller, Callers, Condition};
+use serde::de::DeserializeOwned;
 
 use crate::Engine;
 use crate::error::ApiError;
@@ -240,6 +241,39 @@ impl<S: Sync> FromRequestParts<S> for Context {
             .map(Context)
             .ok_or_else(|| ApiError::bad("This call has no context."))
     }
+}
+
+/// A JSON body. One that cannot be read is answered like every other error.
+pub struct Given<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Given<T> {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(value)) => Ok(Self(value)),
+            Err(why) => Err(unreadable(why.status(), &why.body_text())),
+        }
+    }
+}
+
+/// What stands behind the `?`, likewise.
+pub struct Asked<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(why) => Err(unreadable(why.status(), &why.body_text())),
+        }
+    }
+}
+
+fn unreadable(status: StatusCode, why: &str) -> ApiError {
+    // The library's sentence ends in the field and what is wrong with it.
+    let why = why.split_once("target type: ").map_or(why, |(_, end)| end);
+    let why: String = why.chars().take(200).collect();
+    ApiError::new(status, format!("This request cannot be read: {why}.")).code("unreadable")
 }
 
 #[cfg(test)]

@@ -55,6 +55,11 @@ impl From<db::DbError> for ApiError {
     fn from(error: db::DbError) -> Self {
         match error {
             db::DbError::Quota { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()).code("quota"),
+            db::DbError::DiskFull => Self::new(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "The disk is full and nothing was changed: free some space and try again.",
+            )
+            .code("full"),
             db::DbError::NameTaken(_) => Self::conflict(error.to_string()),
             other => {
                 tracing::error!(error = %other, "database");

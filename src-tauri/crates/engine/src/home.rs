@@ -68,6 +68,25 @@ fn make_folder(path: &Path) -> Result<(), OpenError> {
         .map_err(|e| OpenError::Home(path.into(), e))
 }
 
+/// Makes the database a file that only this user can read, before anything is in it: the home may be a folder that others
+/// can look into. SQLite gives its log the same mode. What does not work here is reported when the database is opened.
+fn keep_private(path: &Path) {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let opened = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    if let Ok(file) = opened
+        && file
+            .metadata()
+            .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o077 != 0)
+    {
+        let _ = file.set_permissions(std::fs::Permissions::from_mode(0o600));
+    }
+}
+
 pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
     let home = options.home.clone();
     let lock = HomeLock::take(&home)?;
@@ -78,7 +97,9 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         return Err(OpenError::Worker(options.worker));
     }
     let config = Config::load(&home)?;
-    let opened = Db::open(&home.join("chrysalis.db"))?;
+    let database = home.join("chrysalis.db");
+    keep_private(&database);
+    let opened = Db::open(&database)?;
     let db = Arc::new(opened.db);
     let mut notices = Vec::new();
     if let Some(aside) = opened.set_aside {

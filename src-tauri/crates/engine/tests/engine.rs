@@ -149,3 +149,32 @@ async fn a_connection_keeps_its_key_only_for_its_address() {
     .await;
     assert_eq!(back["connection"]["hasKey"], false, "it is gone, not hidden");
 }
+
+#[tokio::test]
+async fn a_database_is_private_in_a_home_that_is_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    let open_to_all = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open_to_all(&home, 0o755);
+    // The second round meets a database that an earlier version left readable.
+    for _ in 0..2 {
+        let engine = open(folder.path()).await;
+        for name in [
+            "chrysalis.db",
+            "chrysalis.db-wal",
+            "chrysalis.db-shm",
+            "accounts",
+            "logs",
+        ] {
+            let mode = home.join(name).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{name} {mode:o}");
+        }
+        engine.shutdown().await;
+        drop(engine);
+        open_to_all(&home.join("chrysalis.db"), 0o644);
+    }
+}

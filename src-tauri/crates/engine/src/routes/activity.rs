@@ -1,14 +1,14 @@
 //! What went out, what was refused, and who caused it.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use db::ActivityFilter;
 use policy::{Callers, Condition};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Engine;
-use crate::door::{Person, Table};
+use crate::door::{Asked, Person, Table};
 use crate::error::Answer;
 
 pub fn routes(table: Table) -> Table {
@@ -23,7 +23,7 @@ struct Wanted {
     kind: Option<String>,
 }
 
-async fn list(State(engine): State<Engine>, person: Person, Query(wanted): Query<Wanted>) -> Answer<Json<Value>> {
+async fn list(State(engine): State<Engine>, person: Person, Asked(wanted): Asked<Wanted>) -> Answer<Json<Value>> {
     let filter = ActivityFilter {
         before: wanted.before,
         app: wanted.app,

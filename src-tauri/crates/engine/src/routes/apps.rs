@@ -13,7 +13,7 @@ use policy::{AccountId, AppId, Caller, Callers, Capability, CodeHash, Condition,
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::door::{Person, Table};
+use crate::door::{Given, Person, Table};
 use crate::error::{Answer, ApiError};
 use crate::{Engine, Session, blocking};
 
@@ -163,7 +163,7 @@ fn stage(import: &Import, caller: &Caller) -> Answer<Staged> {
 async fn import(
     State(engine): State<Engine>,
     person: Person,
-    Json(import): Json<Import>,
+    Given(import): Given<Import>,
 ) -> Answer<(StatusCode, Json<Value>)> {
     let answer = blocking(move || -> Answer<(StatusCode, Value)> {
         let staged = stage(&import, &person.caller)?;
@@ -281,7 +281,7 @@ async fn approve(
     State(engine): State<Engine>,
     person: Person,
     Path(global): Path<String>,
-    Json(wanted): Json<Approve>,
+    Given(wanted): Given<Approve>,
 ) -> Answer<Json<Value>> {
     let (app, plugin) = global
         .split_once("__")

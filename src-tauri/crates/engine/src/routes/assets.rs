@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
 use http::header::{
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::door::{Asker, Table};
+use crate::door::{Asked, Asker, Table};
 use crate::error::{Answer, ApiError};
 use crate::{Engine, blocking};
 
@@ -47,7 +47,7 @@ struct Named {
 async fn put(
     State(engine): State<Engine>,
     asker: Asker,
-    Query(named): Query<Named>,
+    Asked(named): Asked<Named>,
     request: Request,
 ) -> Answer<Json<Value>> {
     let (parts, body) = request.into_parts();

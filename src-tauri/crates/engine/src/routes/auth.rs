@@ -15,7 +15,7 @@ use policy::{AccountId, Callers, Condition};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::door::{Person, Table};
+use crate::door::{Given, Person, Table};
 use crate::error::{Answer, ApiError};
 use crate::{Engine, Peer, SESSION_COOKIE, Session, blocking};
 
@@ -83,7 +83,7 @@ async fn signed_in(engine: &Engine, account: &AccountId, name: &str) -> Answer {
     Ok(([(SET_COOKIE, cookie)], Json(json!({"ok": true, "username": name}))).into_response())
 }
 
-async fn setup(State(engine): State<Engine>, Json(given): Json<Setup>) -> Answer {
+async fn setup(State(engine): State<Engine>, Given(given): Given<Setup>) -> Answer {
     let claim = engine
         .setup()
         .ok_or_else(|| ApiError::conflict(SetupRefused::Done.to_string()))?;
@@ -105,7 +105,7 @@ async fn setup(State(engine): State<Engine>, Json(given): Json<Setup>) -> Answer
     signed_in(&engine, &engine.owner(), name.as_str()).await
 }
 
-async fn login(State(engine): State<Engine>, peer: Option<Extension<Peer>>, Json(given): Json<Login>) -> Answer {
+async fn login(State(engine): State<Engine>, peer: Option<Extension<Peer>>, Given(given): Given<Login>) -> Answer {
     let address = peer.map_or(std::net::Ipv4Addr::LOCALHOST.into(), |Extension(Peer(address))| address);
     engine
         .throttle()
@@ -138,7 +138,7 @@ struct Rename {
     password: Option<String>,
 }
 
-async fn rename(State(engine): State<Engine>, person: Person, Json(given): Json<Rename>) -> Answer<Json<Value>> {
+async fn rename(State(engine): State<Engine>, person: Person, Given(given): Given<Rename>) -> Answer<Json<Value>> {
     let name = username(&given.username)?;
     let account = account(&engine, &person.account)?;
     if let Some(hash) = account.password {
@@ -171,7 +171,7 @@ async fn password(
     State(engine): State<Engine>,
     person: Person,
     session: Option<Extension<Session>>,
-    Json(given): Json<Password>,
+    Given(given): Given<Password>,
 ) -> Answer<Json<Value>> {
     let Some(hash) = account(&engine, &person.account)?.password else {
         return Err(ApiError::conflict(
@@ -190,7 +190,7 @@ async fn password(
 }
 
 /// For the command line: sets the password of `username` without the old one, and ends every session.
-async fn reset_password(State(engine): State<Engine>, Json(given): Json<Login>) -> Answer<Json<Value>> {
+async fn reset_password(State(engine): State<Engine>, Given(given): Given<Login>) -> Answer<Json<Value>> {
     let Some(account) = engine.db().account_by_name(&given.username)? else {
         let names = engine.db().usernames()?.join(", ");
         return Err(ApiError::missing(format!(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::bus::Event;
-use crate::door::{Asker, Context, Person, Table};
+use crate::door::{Asker, Context, Given, Person, Table};
 use crate::error::{Answer, ApiError};
 use crate::{Engine, blocking};
 
@@ -222,7 +222,7 @@ async fn saved(
 async fn add(
     State(engine): State<Engine>,
     person: Person,
-    Json(wanted): Json<Wanted>,
+    Given(wanted): Given<Wanted>,
 ) -> Answer<(StatusCode, Json<Value>)> {
     checked_api(wanted.api.as_deref())?;
     let url = checked_url(
@@ -275,7 +275,7 @@ async fn change(
     State(engine): State<Engine>,
     person: Person,
     Path(id): Path<String>,
-    Json(wanted): Json<Wanted>,
+    Given(wanted): Given<Wanted>,
 ) -> Answer<(StatusCode, Json<Value>)> {
     let mut row = found(&engine, &person.account, &id)?;
     checked_api(wanted.api.as_deref())?;
@@ -333,7 +333,7 @@ async fn put_key(
     State(engine): State<Engine>,
     person: Person,
     Path(id): Path<String>,
-    Json(body): Json<KeyBody>,
+    Given(body): Given<KeyBody>,
 ) -> Answer<(StatusCode, Json<Value>)> {
     let row = found(&engine, &person.account, &id)?;
     let notice = save_key(&engine, &person.account, &row, body.key).await?;

@@ -1,13 +1,13 @@
 //! The list of models.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use policy::{Caller, Callers, Condition};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Engine;
-use crate::door::{Asker, Context, Table};
+use crate::door::{Asked, Asker, Context, Table};
 use crate::error::Answer;
 use crate::models::DEMO;
 
@@ -25,7 +25,7 @@ async fn list(
     State(engine): State<Engine>,
     asker: Asker,
     Context(context): Context,
-    Query(wanted): Query<Wanted>,
+    Asked(wanted): Asked<Wanted>,
 ) -> Answer<Json<Value>> {
     // Only the person makes the engine ask servers again.
     let fresh = wanted.fresh.is_some() && !matches!(asker.caller, Caller::App { .. });

@@ -16,11 +16,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::door::{AppOf, Context, Table};
+use crate::Engine;
+use crate::door::{AppOf, Context, Given, Table};
 use crate::error::{Answer, ApiError};
 use crate::routes::events::{data, event_stream};
 use crate::streams::Place;
-use crate::{Engine, blocking};
 use apps::plugin_call::{RouteAnswer, RouteRequest};
 
 pub fn routes(table: Table) -> Table {
@@ -55,7 +55,7 @@ struct Change {
     value: Option<String>,
 }
 
-async fn store(State(engine): State<Engine>, of: AppOf, Json(change): Json<Change>) -> Answer<StatusCode> {
+async fn store(State(engine): State<Engine>, of: AppOf, Given(change): Given<Change>) -> Answer<StatusCode> {
     let key = change.key.as_deref();
     let named = || key.ok_or_else(|| ApiError::bad("A storage change needs its key."));
     match (change.which.as_str(), change.op.as_str()) {
@@ -122,7 +122,7 @@ struct Refused {
 }
 
 /// The shell's page host refused a page by its own copy of the table; here that is written down.
-async fn refused(State(engine): State<Engine>, of: AppOf, Json(what): Json<Refused>) -> StatusCode {
+async fn refused(State(engine): State<Engine>, of: AppOf, Given(what): Given<Refused>) -> StatusCode {
     let caller = policy::Caller::App {
         account: of.account,
         app: of.app,
@@ -142,7 +142,7 @@ struct Abort {
     chat_id: String,
 }
 
-async fn abort(State(engine): State<Engine>, of: AppOf, Json(abort): Json<Abort>) -> Json<Value> {
+async fn abort(State(engine): State<Engine>, of: AppOf, Given(abort): Given<Abort>) -> Json<Value> {
     let active = engine.streams().stop(&of.account, &of.app, &abort.chat_id);
     Json(json!({"ok": true, "active": active}))
 }
@@ -210,9 +210,10 @@ async fn dispatch(State(engine): State<Engine>, of: AppOf, Context(context): Con
 }
 
 async fn ask_plugins(engine: Engine, of: AppOf, context: CallContext, wanted: RouteRequest) -> Answer {
-    let (workspace, app) = (engine.workspace(&of.account)?, of.app.clone());
-    let plugins = blocking(move || workspace.plugins(&app))
-        .await
+    // A few small files, read on this thread: sending the work to another one and back takes longer than the reading.
+    let plugins = engine
+        .workspace(&of.account)?
+        .plugins(&of.app)
         .map_err(|e| ApiError::missing(format!("App \"{}\": {e}", of.app)))?;
     let beyond: Arc<dyn apps::host::Beyond> = Arc::new(engine.clone());
     let mut waiting = Vec::new();

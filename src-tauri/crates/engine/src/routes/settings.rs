@@ -5,7 +5,7 @@ use axum::extract::State;
 use policy::{Callers, Condition};
 use serde_json::{Map, Value, json};
 
-use crate::door::{Person, Table};
+use crate::door::{Given, Person, Table};
 use crate::error::{Answer, ApiError};
 use crate::{Engine, blocking};
 
@@ -63,7 +63,7 @@ async fn get(State(engine): State<Engine>, person: Person) -> Answer<Json<Value>
 async fn put(
     State(engine): State<Engine>,
     person: Person,
-    Json(given): Json<Map<String, Value>>,
+    Given(given): Given<Map<String, Value>>,
 ) -> Answer<Json<Value>> {
     for (name, value) in &given {
         check(name, value).map_err(|why| ApiError::bad(format!("Setting \"{name}\": {why}. Nothing was changed.")))?;
