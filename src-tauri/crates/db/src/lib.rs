@@ -40,8 +40,10 @@ pub enum DbError {
     Open(PathBuf, rusqlite::Error),
     #[error("the damaged database {0} could not be set aside: {1}. Move it away by hand and start again")]
     SetAside(PathBuf, std::io::Error),
+    #[error("the disk is full and nothing was written: free some space and try again")]
+    DiskFull,
     #[error("database: {0}")]
-    Sql(#[from] rusqlite::Error),
+    Sql(rusqlite::Error),
     #[error(
         "the store is full: {used} of {quota} bytes are used and this write needs {needed} more. Delete something first"
     )]
@@ -50,6 +52,15 @@ pub enum DbError {
     Json(#[from] serde_json::Error),
     #[error("the name \"{0}\" is taken")]
     NameTaken(String),
+}
+
+impl From<rusqlite::Error> for DbError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::DiskFull,
+            _ => Self::Sql(error),
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, DbError>;

@@ -209,6 +209,19 @@ async fn dispatch(State(engine): State<Engine>, of: AppOf, Context(context): Con
     })
 }
 
+/// Whether a plugin with these declared beginnings of paths is asked about `path`, and in which turn.
+fn declared(routes: &[String], path: &str) -> Option<u8> {
+    let path = path.trim_start_matches('/');
+    let begins = |route: &String| {
+        path.strip_prefix(route.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    match routes {
+        [] => Some(1),
+        some => some.iter().any(begins).then_some(0),
+    }
+}
+
 async fn ask_plugins(engine: Engine, of: AppOf, context: CallContext, wanted: RouteRequest) -> Answer {
     // A few small files, read on this thread: sending the work to another one and back takes longer than the reading.
     let plugins = engine
@@ -218,14 +231,16 @@ async fn ask_plugins(engine: Engine, of: AppOf, context: CallContext, wanted: Ro
     let beyond: Arc<dyn apps::host::Beyond> = Arc::new(engine.clone());
     let mut waiting = Vec::new();
     let mut broken = Vec::new();
+    let mut asked = Vec::new();
     for plugin in plugins {
-        let plugin = match plugin {
-            Ok(plugin) => plugin,
-            Err(error) => {
-                broken.push(format!("Plugin {}: {}.", error.id, error.error));
-                continue;
-            }
-        };
+        match plugin {
+            Ok(plugin) => asked.extend(declared(&plugin.manifest.routes, &wanted.path).map(|rank| (rank, plugin))),
+            Err(error) => broken.push(format!("Plugin {}: {}.", error.id, error.error)),
+        }
+    }
+    // One that names this path in its manifest comes before those that take any, whatever their folders are called.
+    asked.sort_by_key(|(rank, _)| *rank);
+    for (_, plugin) in asked {
         if !engine
             .plugins()
             .granted(&of.account, &of.app, &plugin, Capability::Routes)?
@@ -301,5 +316,26 @@ mod tests {
             let body = format!("[{}0]", bomb.repeat(1_000_000));
             assert_eq!(read(body.as_bytes()), Err(StatusCode::PAYLOAD_TOO_LARGE), "{bomb}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::declared;
+
+    #[test]
+    fn declared_beginnings_are_whole_parts() {
+        let routes = ["notes".to_owned(), "a/b".to_owned()];
+        for (path, want) in [
+            ("/notes", Some(0)),
+            ("/notes/1", Some(0)),
+            ("/notesx", None),
+            ("/a/b/c", Some(0)),
+            ("/a", None),
+            ("/", None),
+        ] {
+            assert_eq!(declared(&routes, path), want, "{path}");
+        }
+        assert_eq!(declared(&[], "/anything"), Some(1));
     }
 }
