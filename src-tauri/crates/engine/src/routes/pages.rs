@@ -213,7 +213,7 @@ async fn dispatch(State(engine): State<Engine>, of: AppOf, Context(context): Con
 fn declared(routes: &[String], path: &str) -> Option<u8> {
     let path = path.trim_start_matches('/');
     let begins = |route: &String| {
-        path.strip_prefix(route.as_str())
+        path.strip_prefix(route.trim_end_matches('/'))
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     match routes {
@@ -317,11 +317,6 @@ mod tests {
             assert_eq!(read(body.as_bytes()), Err(StatusCode::PAYLOAD_TOO_LARGE), "{bomb}");
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::declared;
 
     #[test]
     fn declared_beginnings_are_whole_parts() {
@@ -334,8 +329,8 @@ mod tests {
             ("/a", None),
             ("/", None),
         ] {
-            assert_eq!(declared(&routes, path), want, "{path}");
+            assert_eq!(super::declared(&routes, path), want, "{path}");
         }
-        assert_eq!(declared(&[], "/anything"), Some(1));
+        assert_eq!(super::declared(&[], "/anything"), Some(1));
     }
 }
