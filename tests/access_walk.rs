@@ -409,6 +409,14 @@ fn every_route_as_every_caller() {
                     refused(&reply)
                 };
                 assert!(right, "{who:?}: {method} {address} {} {}", reply.status, reply.text());
+                if reply.status >= 400 && method != "HEAD" {
+                    let said = reply.json()["error"].as_str().is_some_and(|error| error.len() > 5);
+                    assert!(
+                        said,
+                        "an error has one form: {who:?}: {method} {address} {}",
+                        reply.text()
+                    );
+                }
             }
         }
     }

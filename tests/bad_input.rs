@@ -34,6 +34,15 @@ fn fails(mut command: std::process::Command, parts: &[&str]) -> String {
     text
 }
 
+/// What the program printed, once these parts are in it: what it warns of goes another way than what it answers.
+#[track_caller]
+fn warned(running: &Running, parts: &[&str]) -> String {
+    testkit::wait_for(&format!("{parts:?} in what it says"), || {
+        let said = running.said();
+        parts.iter().all(|part| said.contains(part)).then_some(said)
+    })
+}
+
 fn workspace(home: &Home) -> std::path::PathBuf {
     let accounts = std::fs::read_dir(home.path().join("accounts")).unwrap();
     let accounts: Vec<_> = accounts.flatten().collect();
@@ -302,9 +311,8 @@ fn regress_46_a_damaged_database_is_set_aside_and_named() {
         damage(&mut bytes);
         std::fs::write(home.database(), &bytes).unwrap();
         let running = home.serve();
-        let said = running.said();
-        says(
-            &said,
+        let said = warned(
+            &running,
             &["The database was damaged", "is kept as", "chrysalis.db.damaged-"],
         );
         let aside = said.split("is kept as ").nth(1).unwrap().split(". ").next().unwrap();
@@ -328,10 +336,7 @@ fn regress_46_an_empty_or_missing_database_is_no_first_start() {
             _ => std::fs::remove_file(home.database()).unwrap(),
         }
         let running = home.serve();
-        says(
-            &running.said(),
-            &["database", what, "apps and their files are still there"],
-        );
+        warned(&running, &["database", what, "apps and their files are still there"]);
         still_there(&home, &running, what);
     }
 }
@@ -352,7 +357,7 @@ fn regress_46_a_log_without_its_database_is_kept() {
             _ => std::fs::remove_file(home.database()).unwrap(),
         }
         let running = home.serve();
-        says(&running.said(), &["The database was damaged", "chrysalis.db.damaged-"]);
+        warned(&running, &["The database was damaged", "chrysalis.db.damaged-"]);
         let kept = std::fs::read_dir(home.path()).unwrap().flatten();
         let kept = kept.filter(|e| e.file_name().to_string_lossy().contains("damaged"));
         let found = kept
@@ -470,4 +475,145 @@ fn regress_45_without_a_keychain_every_answer_with_a_key_says_so() {
         false
     );
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+/// Requests that nobody's program should send: each answered in the one form that errors have, with what is wrong.
+#[test]
+fn unreadable_requests_say_what_is_wrong() {
+    let home = Home::new(PROGRAM);
+    let running = home.serve();
+    let owner = running.set_up();
+    let large = format!("{{\"theme\":\"{}\"}}", "x".repeat(3 << 20));
+    let deep = format!("{{\"theme\":{}", "[".repeat(100_000));
+    for (method, target, body, status, want) in [
+        ("PUT", "/v1/settings", "{bad", 400, "line 1 column 2"),
+        ("PUT", "/v1/settings", "", 415, "Content-Type"),
+        ("PUT", "/v1/settings", "[]", 422, "expected a map"),
+        ("PUT", "/v1/settings", large.as_str(), 413, "limit"),
+        ("PUT", "/v1/settings", deep.as_str(), 400, "cannot be read"),
+        ("PUT", "/v1/settings", r#"{"theme":"green"}"#, 400, "theme"),
+        (
+            "POST",
+            "/v1/settings/connections",
+            r#"{"key":7}"#,
+            422,
+            "key: invalid type",
+        ),
+        ("POST", "/v1/settings/connections", "{}", 400, "baseUrl"),
+        (
+            "POST",
+            "/v1/settings/connections",
+            r#"{"baseUrl":"ftp://x"}"#,
+            400,
+            "http:// or https://",
+        ),
+        (
+            "POST",
+            "/v1/settings/connections",
+            r#"{"baseUrl":"http://u:p@x"}"#,
+            400,
+            "give a key instead",
+        ),
+        (
+            "POST",
+            "/v1/settings/connections",
+            r#"{"baseUrl":"http://[x"}"#,
+            400,
+            "cannot be used",
+        ),
+        ("POST", "/v1/apps/import", "{}", 400, "which app"),
+        (
+            "POST",
+            "/v1/apps/import",
+            r#"{"box":"nothing"}"#,
+            404,
+            "no app \"nothing\"",
+        ),
+        ("POST", "/v1/apps/import", r#"{"box":"../x"}"#, 400, "not valid"),
+        (
+            "POST",
+            "/v1/apps/none/__storage",
+            r#"{"which":"x","op":"set"}"#,
+            400,
+            "local or session",
+        ),
+        ("POST", "/v1/apps/none/__abort", "{}", 422, "missing field `chatId`"),
+        (
+            "POST",
+            "/v1/plugins/x/approve",
+            r#"{"head":"1"}"#,
+            400,
+            "<app>__<plugin>",
+        ),
+        ("GET", "/v1/activity?limit=x", "", 400, "limit"),
+        ("GET", "/v1/activity?before=99999999999999999999", "", 400, "before"),
+    ] {
+        let reply = owner.ask(method, target, &[], body.as_bytes()).unwrap();
+        let text = reply.error(status);
+        says(&text, &[want]);
+        assert!(text.len() < 400, "{target}: {text}");
+    }
+    assert_eq!(owner.get("/v1/health").ok()["ok"], true);
+}
+
+/// Failures list, row 46: a full disk costs what could not be written, says so, and nothing that was there.
+#[test]
+fn regress_46_a_full_disk_is_named_and_loses_nothing() {
+    let home = Home::new(PROGRAM);
+    std::fs::create_dir(home.path()).unwrap();
+    let Some(_disk) = Disk::mount(&home.path()) else {
+        eprintln!("skipped: only root can make a small disk here");
+        return;
+    };
+    let mut running = home.serve();
+    let owner = running.set_up();
+    let code = "export function handleRoute(req, host) {
+        if (req.method === 'POST') host.store.put('k', req.body);
+        return { json: host.store.get('k') };
+    }";
+    let app = AppFolder::new(home.folder(), "mine").plugin("p", &["routes", "store"], code);
+    running.add(app.path(), "mine");
+    owner.post("/v1/apps/mine/x", &json!("before")).ok();
+    owner.send("PUT", "/v1/settings", &json!({"theme": "dark"})).ok();
+    let filler = home.path().join("filler");
+    let _ = std::fs::write(&filler, vec![1; 64 << 20]);
+    let long = json!("during".repeat(10_000));
+    let text = owner.post("/v1/apps/mine/x", &long).error(500);
+    says(&text, &["host.store.put", "disk is full", "free some space"]);
+    let reply = owner.send("PUT", "/v1/settings", &json!({"theme": "light"}));
+    says(&reply.error(507), &["disk is full", "nothing was changed"]);
+    let ran = home.run(&["app", "add", app.path().to_str().unwrap(), "--id", "second", "--yes"]);
+    says(ran.must_fail(), &["No space left"]);
+    // What only reads goes on.
+    assert_eq!(owner.get("/v1/apps/mine/x").ok(), "before");
+    running.kill();
+    std::fs::remove_file(&filler).unwrap();
+    let running = home.serve();
+    assert!(!running.said().contains("database"), "{}", running.said());
+    let owner = running.login();
+    assert_eq!(owner.get("/v1/apps/mine/x").ok(), "before");
+    assert_eq!(owner.get("/v1/settings").ok()["theme"], "dark");
+    let apps = owner.get("/v1/apps").ok();
+    assert_eq!(apps["apps"].as_array().unwrap().len(), 1, "no half of an app: {apps}");
+    assert_eq!(apps["broken"], json!([]), "{apps}");
+    owner.post("/v1/apps/mine/x", &json!("after")).ok();
+}
+
+/// A disk of four megabytes in memory.
+struct Disk(std::path::PathBuf);
+
+impl Disk {
+    fn mount(place: &Path) -> Option<Self> {
+        let mut command = std::process::Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(place);
+        let output = command.output().ok()?;
+        output.status.success().then(|| Self(place.to_owned()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: where a test failed, the program may still be there.
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }
