@@ -146,5 +146,11 @@ impl Door {
 
 async fn connect(home: &Path) -> std::io::Result<UnixStream> {
     let (_folder, path) = address(home)?;
-    UnixStream::connect(path).await
+    let stream = UnixStream::connect(path).await?;
+    // Where others can write to the home, what listens there may be theirs: it must not be told a password.
+    // SAFETY: always succeeds.
+    if stream.peer_cred()?.uid() != unsafe { libc::geteuid() } {
+        return Err(std::io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(stream)
 }

@@ -1,5 +1,6 @@
 //! Logs: a file per day under the home, and what matters on standard error.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use tracing::level_filters::LevelFilter;
@@ -18,7 +19,12 @@ const KEEP: usize = 7;
 /// the guard is dropped.
 pub fn start(home: &Path, level: &str) -> Result<WorkerGuard, String> {
     let folder = home.join("logs");
-    std::fs::create_dir_all(&folder).map_err(|e| format!("the log folder {} cannot be made: {e}", folder.display()))?;
+    // Only this user may look in: the setup link stands in the log until it is used.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
+        .map_err(|e| format!("the log folder {} cannot be made: {e}", folder.display()))?;
     let file = tracing_appender::rolling::Builder::new()
         .rotation(tracing_appender::rolling::Rotation::DAILY)
         .filename_prefix("chrysalis")

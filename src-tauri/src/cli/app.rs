@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::plain;
 use crate::local::Door;
 
 #[derive(Subcommand)]
@@ -81,19 +82,6 @@ async fn add(door: &Door, folder: &Path, id: Option<String>, yes: bool) -> Resul
     let added = door.get("POST", "/v1/apps/import", Some(wanted)).await?;
     println!("added {}", text(&added["id"]));
     Ok(())
-}
-
-/// Names come from other people's files; control characters could rewrite what the terminal shows above.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c) {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
 }
 
 fn confirm(question: &str) -> Result<bool, String> {

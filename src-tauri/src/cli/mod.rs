@@ -81,8 +81,21 @@ pub fn run() -> ExitCode {
 }
 
 fn failed(error: &str) -> ExitCode {
-    eprintln!("chrysalis: {error}");
+    eprintln!("chrysalis: {}", plain(error));
     ExitCode::FAILURE
+}
+
+/// Names come from other people's files; control characters could rewrite what the terminal shows above.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c) {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, String> {
@@ -209,4 +222,15 @@ async fn reset_password(home: &Path, name: &str) -> Result<(), String> {
         done?["username"].as_str().unwrap_or(name)
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn nothing_reaches_the_terminal_but_text() {
+        let name = "\u{1b}[2Jevil\u{7}\u{202e}\nadded chat";
+        assert_eq!(plain(name), "\u{fffd}[2Jevil\u{fffd}\u{fffd}\u{fffd}added chat");
+    }
 }
