@@ -590,3 +590,64 @@ fn the_chain_of_a_request_is_written_down() {
     assert_ne!(second["trace"], model["trace"]);
     assert!(second["chain"].as_str().unwrap().contains("plugin:alpha/p"), "{second}");
 }
+
+/// Code that is swapped back and forth between looking, allowing and running: what runs is what was looked at, or nothing.
+#[test]
+fn swapped_code_never_runs() {
+    let house = House::open(false);
+    let folder = house.workspace().join("alpha/plugins/p");
+    let good = house.plugin("alpha")["hash"].clone();
+    let code = std::fs::read_to_string(folder.join("plugin.js")).unwrap();
+    // As long as the other, so that no length gives it away.
+    let evil = code.replace("ok: true", "ok: 6666");
+    assert_eq!(evil.len(), code.len());
+    let stop = AtomicBool::new(false);
+    let (mut ran, mut refused, mut allowed) = (0, 0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0.. {
+                if stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                let text = if n % 2 == 0 { &evil } else { &code };
+                if n % 4 < 2 {
+                    // As an editor does, and as one that wants to be seen half written.
+                    std::fs::write(folder.join("new"), text).unwrap();
+                    std::fs::rename(folder.join("new"), folder.join("plugin.js")).unwrap();
+                } else {
+                    std::fs::write(folder.join("plugin.js"), text).unwrap();
+                }
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        });
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let page = house.page("alpha");
+            for n in 0..600 {
+                if n % 10 == 0 {
+                    match house.approve("alpha", &json!({"head": good})).status {
+                        200 => allowed += 1,
+                        status => assert!(matches!(status, 404 | 409), "{status}"),
+                    }
+                }
+                let reply = page.post("/v1/apps/alpha/quick", &json!({}));
+                match reply.status {
+                    200 => {
+                        assert_eq!(reply.json(), json!({"ok": true}), "code that nobody allowed ran");
+                        ran += 1;
+                    }
+                    403 | 500 => refused += 1,
+                    status => panic!("{status} {}", reply.text()),
+                }
+            }
+        }));
+        stop.store(true, Ordering::SeqCst);
+        if let Err(panic) = done {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    eprintln!("{ran} calls ran the allowed code, {refused} nothing; {allowed} of 60 approvals met it");
+    assert!(
+        ran > 10 && refused > 10,
+        "the swapping was not seen: {ran} ran, {refused} were refused"
+    );
+}
