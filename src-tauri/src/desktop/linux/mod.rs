@@ -8,7 +8,7 @@ mod tray_host;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gtk::glib;
 use gtk::prelude::*;
@@ -22,9 +22,10 @@ use super::bridge::{Bridge, Question, SCHEME};
 use bars::Bars;
 pub use tray_host::watch_tray_host;
 
-/// How long a page may fail to react before the person is offered to load it again. WebKit itself notices after
-/// three seconds of an event without an answer.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// How long a page may fail to react before the person is offered to load it again.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often an app's page is asked whether it is alive.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The same for the launcher, which is loaded again without asking.
 const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -91,25 +92,52 @@ fn name_a_language(webview: &webkit2gtk::WebView) {
     }
 }
 
-/// Calls `changed` with `true` when the page has not reacted for `patience`, and with `false` when it does again.
+/// Calls `changed` with `true` when a page that someone clicks, scrolls or types in has not reacted for `patience`, and
+/// with `false` when it does again. WebKit's own watch is of no use here: it never starts for a click, since the motion
+/// of the pointer before it is what a hung page leaves unanswered, and the click waits behind that.
 fn when_hung(
     webview: &webkit2gtk::WebView,
     patience: Duration,
     changed: impl Fn(&webkit2gtk::WebView, bool) + 'static,
 ) {
     let changed = Rc::new(changed);
-    webview.connect_is_web_process_responsive_notify(move |webview| {
-        if webview.is_web_process_responsive() {
-            return changed(webview, false);
+    let asking = Rc::new(Cell::new(false));
+    let ask = Rc::new(move |webview: &webkit2gtk::WebView| {
+        if asking.replace(true) {
+            return;
         }
+        let (answered, late) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+        let (asking, changed_again) = (asking.clone(), changed.clone());
+        let (answered_now, was_late, page) = (answered.clone(), late.clone(), webview.downgrade());
+        // Any script will do: what matters is that the page's process comes to run it.
+        webview.evaluate_javascript("0", None, None, gtk::gio::Cancellable::NONE, move |_| {
+            asking.set(false);
+            answered_now.set(true);
+            if let Some(webview) = page.upgrade().filter(|_| was_late.get()) {
+                changed_again(&webview, false);
+            }
+        });
         let (webview, changed) = (webview.downgrade(), changed.clone());
         glib::timeout_add_local_once(patience, move || {
-            if let Some(webview) = webview.upgrade()
-                && !webview.is_web_process_responsive()
-            {
+            if let Some(webview) = webview.upgrade().filter(|_| !answered.get()) {
+                late.set(true);
                 changed(&webview, true);
             }
         });
+    });
+    let on_click = ask.clone();
+    webview.connect_button_press_event(move |webview, _| {
+        on_click(webview);
+        glib::Propagation::Proceed
+    });
+    let on_scroll = ask.clone();
+    webview.connect_scroll_event(move |webview, _| {
+        on_scroll(webview);
+        glib::Propagation::Proceed
+    });
+    webview.connect_key_press_event(move |webview, _| {
+        ask(webview);
+        glib::Propagation::Proceed
     });
 }
 
@@ -129,6 +157,8 @@ pub struct View {
     home: String,
     bridge: Arc<Bridge>,
     trouble: Cell<Trouble>,
+    /// The heartbeat that has not been answered yet.
+    asked: Cell<Option<Instant>>,
     own: RefCell<Weak<View>>,
 }
 
@@ -167,15 +197,16 @@ impl View {
             home,
             bridge,
             trouble: Cell::new(Trouble::None),
+            asked: Cell::new(None),
             own: RefCell::default(),
         });
         *view.own.borrow_mut() = Rc::downgrade(&view);
-        view.watch();
+        view.watch(window);
         view.load();
         Ok(view)
     }
 
-    fn watch(&self) {
+    fn watch(&self, window: &tauri::Window) {
         let web = self.web.webview();
         let own = self.own.borrow().clone();
         web.connect_web_process_terminated(move |_, reason| {
@@ -186,11 +217,18 @@ impl View {
                 view.ended(&format!("{} stopped working.", view.name));
             }
         });
+        // A page that closes itself takes its webview along; the window without one goes too.
+        let closing = window.clone();
+        web.connect_close(move |_| {
+            let _ = closing.close();
+        });
         let own = self.own.borrow().clone();
-        when_hung(&web, PATIENCE, move |_, hung| {
-            if let Some(view) = own.upgrade() {
-                view.hung(hung);
+        glib::timeout_add_local(HEARTBEAT, move || match own.upgrade() {
+            Some(view) => {
+                view.beat();
+                glib::ControlFlow::Continue
             }
+            None => glib::ControlFlow::Break,
         });
         web.connect_context_menu(|_, menu, _, _| {
             for item in menu.items() {
@@ -206,8 +244,29 @@ impl View {
         web.connect_script_dialog(|_, _| true);
     }
 
+    fn beat(&self) {
+        match self.asked.get() {
+            _ if self.trouble.get() == Trouble::Ended => self.asked.set(None),
+            Some(asked) if asked.elapsed() >= PATIENCE => self.hung(true),
+            Some(_) => {}
+            None => {
+                self.asked.set(Some(Instant::now()));
+                let own = self.own.borrow().clone();
+                let answered = move || {
+                    if let Some(view) = own.upgrade() {
+                        view.asked.set(None);
+                        view.hung(false);
+                    }
+                };
+                let web = self.web.webview();
+                web.evaluate_javascript("0", None, None, gtk::gio::Cancellable::NONE, move |_| answered());
+            }
+        }
+    }
+
     fn load(&self) {
         self.trouble.set(Trouble::None);
+        self.asked.set(None);
         self.bars.clear();
         self.web.webview().show();
         if let Err(error) = self.web.load_url(&self.home) {
