@@ -347,3 +347,78 @@ fn what_a_killed_engine_leaves_misleads_nobody() {
     assert!(listed(&home).is_empty());
     assert!(process::runs(running.pid()));
 }
+
+/// A folder whose files change between being shown and being added: what was shown is added, or nothing.
+#[test]
+fn what_was_shown_is_what_is_added() {
+    let home = Home::new(PROGRAM);
+    let running = home.serve();
+    let command_line = running.command_line();
+    let app = AppFolder::new(home.folder(), "app").plugin(
+        "p",
+        &["routes"],
+        "export const handleRoute = () => ({ json: 1 });",
+    );
+    let source = app.path().join("plugins/p/plugin.js");
+    let good = std::fs::read(&source).unwrap();
+    let evil = String::from_utf8(good.clone())
+        .unwrap()
+        .replace("json: 1", "json: 6")
+        .into_bytes();
+    let import = |extra: Value| {
+        let mut body = serde_json::json!({"folder": app.path(), "id": "app"});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        command_line.post("/v1/apps/import", &body)
+    };
+    let head = import(Value::Object(Default::default())).ok()["head"].clone();
+    std::fs::write(&source, &evil).unwrap();
+    let reply = import(serde_json::json!({"confirm": true, "head": head}));
+    says(&reply.error(409), &["changed since it was shown"]);
+    for wrong in [Value::Null, "".into(), "0".repeat(64).into()] {
+        assert_eq!(import(serde_json::json!({"confirm": true, "head": wrong})).status, 409);
+    }
+    assert!(listed(&home).is_empty());
+
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let (mut added, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0.. {
+                if stop.load(std::sync::atomic::Ordering::SeqCst) {
+                    return;
+                }
+                std::fs::write(&source, if n % 2 == 0 { &good } else { &evil }).unwrap();
+                std::thread::sleep(std::time::Duration::from_micros(700));
+            }
+        });
+        for _ in 0..150 {
+            let reply = import(serde_json::json!({"confirm": true, "head": head}));
+            if reply.status != 201 {
+                // Half written it is another folder still, or none that can be read.
+                refused += 1;
+                continue;
+            }
+            added += 1;
+            let answer = command_line.get("/v1/apps/app/x");
+            let written = std::fs::read_dir(home.path().join("accounts"))
+                .unwrap()
+                .flatten()
+                .next()
+                .unwrap()
+                .path();
+            let written = std::fs::read(written.join("workspace/apps/app/plugins/p/plugin.js")).unwrap();
+            let removed = command_line.send("DELETE", "/v1/apps/app", &Value::Null).status;
+            if (written != good) || answer.json() != 1 || removed != 204 {
+                stop.store(true, std::sync::atomic::Ordering::SeqCst);
+                panic!(
+                    "{} was added, and answered {}",
+                    String::from_utf8_lossy(&written),
+                    answer.text()
+                );
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    eprintln!("{added} times what was shown, {refused} times nothing");
+    assert!(added > 5 && refused > 5, "{added} {refused}");
+}

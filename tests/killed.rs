@@ -87,6 +87,17 @@ fn regress_46_fifty_kills_lose_nothing_confirmed() {
         assert_no_damage(&home, &running);
         let owner = running.nobody().with("Cookie", &cookie);
         writes = check(&running, &owner, &confirmed);
+        // What was under way is not shown as if it still were.
+        let activity = owner.get("/v1/activity?kind=model&limit=1").ok();
+        assert_eq!(
+            activity["entries"][0]["outcome"], "interrupted",
+            "round {round}: {activity}"
+        );
+        let all = owner.get("/v1/activity?limit=1000").ok().to_string();
+        assert!(
+            !all.contains("\"running\"") && !all.contains("\"connecting\""),
+            "round {round}: {all}"
+        );
 
         // What the person sees: as the page does when it finds that nobody writes this answer any more.
         let page = running.page(&owner, "chat");

@@ -67,6 +67,8 @@ pub struct ActivityFilter {
 
 /// Rows kept; older ones are dropped as new ones come, so that a flood of refusals cannot fill the disk.
 const KEEP: i64 = 100_000;
+/// Among this many of the newest lines are those that were open when a run ended.
+const OPEN_AMONG: i64 = 10_000;
 
 impl Db {
     /// Writes a line and returns its id.
@@ -113,6 +115,17 @@ impl Db {
                 end.ms as i64,
                 end.detail
             ])?;
+        Ok(())
+    }
+
+    /// Marks what an earlier run left open as `interrupted`: nobody will complete those lines. For the start, before
+    /// this run writes any. Looks at the newest [`OPEN_AMONG`] lines only, to keep the start quick.
+    pub fn close_activity(&self) -> Result<()> {
+        self.quick.lock().execute(
+            "UPDATE activity SET outcome = 'interrupted'
+             WHERE id > (SELECT coalesce(max(id), 0) - ?1 FROM activity) AND outcome IN ('running', 'connecting')",
+            [OPEN_AMONG],
+        )?;
         Ok(())
     }
 

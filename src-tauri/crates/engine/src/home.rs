@@ -101,6 +101,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
     keep_private(&database);
     let opened = Db::open(&database)?;
     let db = Arc::new(opened.db);
+    db.close_activity()?;
     let mut notices = Vec::new();
     if let Some(aside) = opened.set_aside {
         notices.push(format!(
