@@ -81,8 +81,14 @@ pub fn run() -> ExitCode {
 }
 
 fn failed(error: &str) -> ExitCode {
-    eprintln!("chrysalis: {}", plain(error));
+    eprintln!("chrysalis: {}", quoted(error));
     ExitCode::FAILURE
+}
+
+/// An error for the terminal. Its further lines are indented: a line break in a file's name makes no line of ours.
+fn quoted(error: &str) -> String {
+    let lines: Vec<String> = error.lines().map(plain).collect();
+    lines.join("\n  ")
 }
 
 /// Names come from other people's files; control characters could rewrite what the terminal shows above.
@@ -226,11 +232,13 @@ async fn reset_password(home: &Path, name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{plain, quoted};
 
     #[test]
     fn nothing_reaches_the_terminal_but_text() {
         let name = "\u{1b}[2Jevil\u{7}\u{202e}\nadded chat";
         assert_eq!(plain(name), "\u{fffd}[2Jevil\u{fffd}\u{fffd}\u{fffd}added chat");
+        assert_eq!(quoted(name), "\u{fffd}[2Jevil\u{fffd}\u{fffd}\n  added chat");
+        assert_eq!(quoted("a\r\nb\rc"), "a\n  b\u{fffd}c");
     }
 }
