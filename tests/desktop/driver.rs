@@ -6,32 +6,34 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use testkit::{Client, PATIENCE};
 
-/// A `/v1` call through the launcher's own command, gathered into status and JSON.
+/// `call(method, path, body)`: a `/v1` call through the launcher's own command, gathered into status and JSON.
 pub const CALL: &str = r#"
-    const [method, path, body, done] = arguments;
-    const { invoke, transformCallback } = __TAURI_INTERNALS__;
-    let status = 0, text = "", next = 0;
-    const held = new Map();
-    const take = (piece) => {
-        if (piece.t === "head") status = piece.status;
-        else if (piece.t === "chunk") text += new TextDecoder().decode(Uint8Array.from(atob(piece.b64), (c) => c.charCodeAt(0)));
-        else {
-            let json = null;
-            try { json = JSON.parse(text); } catch {}
-            done({ status, body: json, error: piece.message ?? null });
-        }
-    };
-    // Tauri numbers the messages of a channel, since large ones take another way than small ones.
-    const onChunk = transformCallback((raw) => {
-        if ("end" in raw) return;
-        held.set(raw.index, raw.message);
-        while (held.has(next)) { const piece = held.get(next); held.delete(next++); take(piece); }
+    const call = (method, path, body) => new Promise((done) => {
+        const { invoke, transformCallback } = __TAURI_INTERNALS__;
+        let status = 0, text = "", next = 0;
+        const held = new Map();
+        const take = (piece) => {
+            if (piece.t === "head") status = piece.status;
+            else if (piece.t === "chunk") {
+                text += new TextDecoder().decode(Uint8Array.from(atob(piece.b64), (c) => c.charCodeAt(0)));
+            } else {
+                let json = null;
+                try { json = JSON.parse(text); } catch {}
+                done({ status, body: json, error: piece.message ?? null });
+            }
+        };
+        // Tauri numbers the messages of a channel, since large ones take another way than small ones.
+        const onChunk = transformCallback((raw) => {
+            if ("end" in raw) return;
+            held.set(raw.index, raw.message);
+            while (held.has(next)) { const piece = held.get(next); held.delete(next++); take(piece); }
+        });
+        invoke("call", {
+            id: Math.floor(Math.random() * 2 ** 50), method, path,
+            headers: body === null ? [] : [["content-type", "application/json"]],
+            body: body === null ? null : JSON.stringify(body), onChunk: `__CHANNEL__:${onChunk}`,
+        }).catch((error) => done({ status: 0, body: null, error: String(error) }));
     });
-    const headers = body === null ? [] : [["content-type", "application/json"]];
-    invoke("call", {
-        id: Math.floor(Math.random() * 2 ** 50), method, path, headers,
-        body: body === null ? null : JSON.stringify(body), onChunk: `__CHANNEL__:${onChunk}`,
-    }).catch((error) => done({ status: 0, body: null, error: String(error) }));
 "#;
 
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -58,11 +60,13 @@ impl Driver {
         }
     }
 
-    /// Starts the program on a home.
-    pub fn begin(&mut self, program: &Path, home: &Path) {
-        let options = json!({"binary": program, "args": ["--home", home]});
-        let wanted = json!({"capabilities": {"alwaysMatch": {"webkitgtk:browserOptions": options}}});
-        let answer = self.client.post("/session", &wanted);
+    /// Starts a program whose webviews let themselves be driven. Questions of its pages are answered with yes.
+    pub fn begin(&mut self, program: &Path, args: &[String]) {
+        let options = json!({"binary": program, "args": args});
+        let wanted = json!({"webkitgtk:browserOptions": options, "unhandledPromptBehavior": "accept"});
+        let answer = self
+            .client
+            .post("/session", &json!({"capabilities": {"alwaysMatch": wanted}}));
         let session = answer.json()["value"]["sessionId"].as_str().map(str::to_owned);
         self.session = session.unwrap_or_else(|| panic!("no session: {} {}", answer.status, answer.text()));
         self.tell(
@@ -70,6 +74,21 @@ impl Driver {
             "/timeouts",
             &json!({"script": 60_000, "pageLoad": 60_000, "implicit": 0}),
         );
+    }
+
+    /// Goes to an address.
+    pub fn go(&self, url: &str) -> Result<Value, String> {
+        self.ask("POST", "/url", &json!({"url": url}))
+    }
+
+    /// Ends the program.
+    pub fn end(&self) {
+        let _ = self.ask("DELETE", "", &Value::Null);
+    }
+
+    /// As [`Driver::run`]; `Err` when the page cannot be asked just now.
+    pub fn try_run(&self, script: &str, arguments: &[Value]) -> Result<Value, String> {
+        self.ask("POST", "/execute/sync", &json!({"script": script, "args": arguments}))
     }
 
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
@@ -96,7 +115,8 @@ impl Driver {
     /// The body of a function with `arguments`.
     #[track_caller]
     pub fn run(&self, script: &str, arguments: &[Value]) -> Value {
-        self.tell("POST", "/execute/sync", &json!({"script": script, "args": arguments}))
+        self.try_run(script, arguments)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// As [`Driver::run`], for a function whose last argument is to be called with the result.

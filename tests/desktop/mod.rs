@@ -29,9 +29,10 @@ pub fn pictures(name: &str) -> PathBuf {
     folder
 }
 
-/// A home of the test's own.
+/// A home of the test's own, for the program as cargo names it at run time or else named it at build time.
 pub fn home() -> Home {
-    Home::new(env!("CARGO_BIN_EXE_chrysalis"))
+    let program = std::env::var("CARGO_BIN_EXE_chrysalis");
+    Home::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_chrysalis")))
 }
 
 /// The program with the screen and the session bus of the test, which [`Home::command`] leaves out.
@@ -98,7 +99,8 @@ impl Desktop {
         wait_for("WebKitWebDriver to listen", || {
             std::net::TcpStream::connect(("127.0.0.1", port)).ok()
         });
-        desktop.launcher.begin(home.program(), &home.path());
+        let path = home.path().to_string_lossy().into_owned();
+        desktop.launcher.begin(home.program(), &["--home".into(), path]);
         let driver = desktop.webdriver.id();
         desktop.pid = wait_for("the main process", || {
             let tree = process::tree(driver).into_iter();
@@ -174,9 +176,13 @@ impl Desktop {
 
     /// A `/v1` call as the launcher makes it: status and JSON.
     pub fn call(&self, method: &str, path: &str, body: &Value) -> (u64, Value) {
+        let script = format!(
+            "{} call(arguments[0], arguments[1], arguments[2]).then(arguments[3])",
+            driver::CALL
+        );
         let answer = self
             .launcher
-            .run_async(driver::CALL, &[json!(method), json!(path), body.clone()]);
+            .run_async(&script, &[json!(method), json!(path), body.clone()]);
         (answer["status"].as_u64().unwrap_or(0), answer["body"].clone())
     }
 
@@ -194,6 +200,43 @@ impl Desktop {
         let answer = self.invoke("open_app", json!({"id": app}));
         assert!(answer.get("error").is_none(), "{app}: {answer}");
         self.until(app, "the page", "document.readyState", |state| *state == "complete");
+    }
+
+    /// As [`Desktop::open`]; gives the web process that came with the window.
+    pub fn open_process(&self, app: &str) -> u32 {
+        let before = self.web_processes();
+        self.open(app);
+        let new: Vec<u32> = self
+            .web_processes()
+            .into_iter()
+            .filter(|pid| !before.contains(pid))
+            .collect();
+        assert_eq!(new.len(), 1, "one window, one process: {before:?} and then {new:?}");
+        new[0]
+    }
+
+    /// Clicks where the first button of a bar above the page is, until the page loads anew. Without a bar nothing that
+    /// loads a page is there.
+    pub fn click_reload(&self, app: &str, window: Window) {
+        let began = Instant::now();
+        loop {
+            let width = window.place().expect("the window's place").width;
+            window.click(width - 45, 24);
+            let loaded = self.try_eval(app, "document.readyState === 'complete' && globalThis.stale !== true");
+            if loaded == Ok(Value::Bool(true)) {
+                return;
+            }
+            assert!(
+                began.elapsed() < testkit::PATIENCE,
+                "no click loads {app} again: {loaded:?}"
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Marks an app's page, so that a page loaded anew can be told from it.
+    pub fn mark_stale(&self, app: &str) {
+        self.eval(app, "globalThis.stale = true");
     }
 
     /// The command line: the local socket in the home.
@@ -229,8 +272,7 @@ impl Desktop {
         process::runs(self.pid)
     }
 
-    /// The web process of an app's page: the one that the page's own memory is in. Found by making it the only one
-    /// that came since `before`.
+    /// The web processes of the launcher and of every app window.
     pub fn web_processes(&self) -> Vec<u32> {
         let all = process::tree(self.pid).into_iter();
         all.filter(|pid| process::name(*pid).starts_with("WebKitWebProces"))

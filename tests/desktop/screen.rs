@@ -40,6 +40,14 @@ pub fn find(title: &str) -> Option<Window> {
     windows.find(|window| window.place().is_some_and(|place| place.width > 100))
 }
 
+/// Every visible window with a name.
+pub fn visible() -> Vec<u64> {
+    let found = xdotool(&["search", "--onlyvisible", "--name", "."]).unwrap_or_default();
+    let mut windows: Vec<u64> = found.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    windows.sort_unstable();
+    windows
+}
+
 /// The whole screen as a PNG file, once what the page holds has been drawn. For people to look at: no test depends on
 /// how long that takes.
 pub fn picture(path: &Path) {
@@ -101,10 +109,7 @@ impl Window {
     /// Asks the window to close, as its close button would.
     pub fn close(self) {
         ask_to_close(self.0);
-        wait_for("the window to close", || {
-            let shown = xdotool(&["search", "--onlyvisible", "--name", "."]).unwrap_or_default();
-            (!shown.lines().any(|line| line.trim() == self.id())).then_some(())
-        });
+        wait_for("the window to close", || (!visible().contains(&self.0)).then_some(()));
     }
 }
 
