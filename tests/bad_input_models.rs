@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use testkit::llmock::Llmock;
 use testkit::{Client, Home, ModelServer, Out, Running, wait_for};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_chrysalis");
@@ -295,4 +296,48 @@ fn a_slow_model_server_can_be_stopped_and_lists_give_up() {
     eprintln!("the list gave up after {:?}: {error}", began.elapsed());
     says(&error, &["did not begin to answer", "within 15 seconds", "try again"]);
     assert!(began.elapsed() < Duration::from_secs(25));
+}
+
+/// The same with a server that nobody here wrote, told to fail.
+#[test]
+fn a_foreign_server_that_fails_on_purpose() {
+    for (arguments, streamed, want) in [
+        (&["--stream-fault", "disconnect=1"][..], true, "127.0.0.1"),
+        (&["--stream-fault", "truncate=1"], true, "before it was finished"),
+        (&["--stream-fault", "malformed=1"], true, "127.0.0.1"),
+        (&["--error-rate-429", "1"], false, "429"),
+        (&["--error-rate-500", "1"], false, "500"),
+        (&["--error-rate-503", "1"], false, "503"),
+        (&["--context-window", "1"], false, "400"),
+    ] {
+        let Some(llmock) = Llmock::start(arguments) else { return };
+        let home = Home::new(PROGRAM);
+        let running = home.serve();
+        let owner = running.set_up();
+        // Named, since one that fails everything lists no models either.
+        let body = json!({"name": "llmock", "baseUrl": llmock.url(), "models": ["gpt-4o"]});
+        let added = owner.post("/v1/settings/connections", &body).ok();
+        let model = format!("{}/gpt-4o", added["connection"]["id"].as_str().unwrap());
+        running.add_from_box(&owner, "chat");
+        let page = running.page(&owner, "chat");
+        let begun = page.post("/v1/apps/chat/conversations", &json!({})).ok();
+        let id = begun["conversation"]["id"].as_str().unwrap();
+        let target = format!("/v1/apps/chat/conversations/{id}");
+        page.post(
+            &format!("{target}/send"),
+            &json!({"text": "Tell me a long story, please.", "model": model}),
+        )
+        .ok();
+        let message = page.get(&target).ok()["messages"][1].clone();
+        let why = message["error"].as_str().unwrap_or_default();
+        eprintln!("{arguments:?}: {} {:?} {why}", message["state"], message["text"]);
+        assert!(
+            matches!(message["state"].as_str(), Some("error" | "interrupted")),
+            "{arguments:?}: {message}"
+        );
+        says(why, &[want]);
+        if !streamed {
+            assert_eq!(message["text"], "", "{arguments:?}");
+        }
+    }
 }
