@@ -36,7 +36,7 @@ const ENORMOUS: usize = 4 * MAX_MESSAGE;
 const INBOX_MESSAGES: usize = 8_192;
 const INBOX_BYTES: usize = 20 * 1024 * 1024;
 /// Files a page may be waiting for, and those among them that are read at once.
-const FILES_WAITING: usize = 4_096;
+const FILES_WAITING: usize = 1_024;
 const FILES_AT_ONCE: usize = 16;
 /// Largest file handed to a page in one piece; media larger than this is read in ranges.
 const MAX_FILE: usize = 256 * 1024 * 1024;
