@@ -5,7 +5,8 @@ use apps::pages::{self, PagePolicy};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use db::NewActivity;
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use policy::{AccountId, AppId, CallContext, Caller, PluginId};
 use serde_json::{Value, json};
 
@@ -188,15 +189,18 @@ async fn engine_file(
         app: app.clone(),
     };
     let mut response = engine.call(caller, inner).await;
-    if let PageDoor::Frame { .. } = door {
-        // The frame's origin is opaque, and fonts are fetched with CORS.
-        let any = http::HeaderValue::from_static("*");
-        response
-            .headers_mut()
-            .insert(http::header::ACCESS_CONTROL_ALLOW_ORIGIN, any);
+    // A page can go to this address itself, and what a plugin answers can be HTML: then it is a page of this app, and has
+    // to be as shut in as every other. Policies add up: on top of that, nothing in it runs or loads.
+    let headers = response.headers_mut();
+    let cache = headers.get(CACHE_CONTROL).cloned();
+    page_policy(app, door).apply(headers);
+    headers.append(
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("sandbox; default-src 'none'"),
+    );
+    if let Some(cache) = cache {
+        headers.insert(CACHE_CONTROL, cache);
     }
-    let referrer = http::HeaderValue::from_static("no-referrer");
-    response.headers_mut().insert(http::header::REFERRER_POLICY, referrer);
     response
 }
 

@@ -252,6 +252,58 @@ async fn a_frame_dies_with_its_session_and_by_itself() {
     house.close().await;
 }
 
+/// A page can navigate to what only pictures are meant to come from; there, too, nothing gets out.
+#[tokio::test]
+async fn what_the_engine_answers_in_a_frame_is_as_shut_in_as_a_page() {
+    let house = House::open().await;
+    let cookie = house.sign_in().await;
+    house.add_app("alpha").await;
+    let token = house.frame(&cookie, "alpha").await;
+    let as_page = [
+        ("X-Chrysalis-Frame", token.as_str()),
+        WRITE,
+        ("Content-Type", "image/svg+xml"),
+    ];
+    let kept = house.ask("PUT", "/v1/assets?name=x", &as_page, "<svg/>").await.json();
+    let asset = format!("assets/{}", kept["id"].as_str().unwrap());
+    for (target, status) in [
+        (asset.as_str(), 200),
+        ("models", 200),
+        ("settings", 403),
+        ("apps/alpha/nothing", 404),
+    ] {
+        let reply = house.ask("GET", &format!("/frame/{token}/v1/{target}"), &[], "").await;
+        assert_eq!(reply.status, status, "{target}: {reply:?}");
+        assert!(
+            reply.header("connection-allowlist").starts_with("(response-origin)"),
+            "{target}: {reply:?}"
+        );
+        assert!(
+            reply.header("permissions-policy").contains("camera=()"),
+            "{target}: {reply:?}"
+        );
+        assert_eq!(reply.header("x-dns-prefetch-control"), "off", "{target}");
+        let policies: Vec<_> = reply
+            .headers
+            .iter()
+            .filter(|(name, _)| name == "content-security-policy")
+            .collect();
+        assert!(
+            policies
+                .iter()
+                .any(|(_, p)| p.starts_with("sandbox; default-src 'none'")),
+            "{target}: {policies:?}"
+        );
+        assert!(
+            policies.iter().any(|(_, p)| p.contains("webrtc 'block'")),
+            "{target}: {policies:?}"
+        );
+    }
+    let asset = house.ask("GET", &format!("/frame/{token}/v1/{asset}"), &[], "").await;
+    assert!(asset.header("cache-control").contains("immutable"), "{asset:?}");
+    house.close().await;
+}
+
 #[tokio::test]
 async fn what_listens_at_a_frames_address_ends_with_its_session() {
     let house = House::open().await;
