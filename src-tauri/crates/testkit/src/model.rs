@@ -37,6 +37,8 @@ pub struct Out {
     stream: TcpStream,
     sent: Arc<Mutex<Vec<(Instant, String)>>>,
     gate: Arc<Gate>,
+    /// The answer is whole; who closes the connection now cuts nothing off.
+    whole: bool,
 }
 
 /// What withheld answers wait for.
@@ -94,12 +96,13 @@ impl ModelServer {
                     stream,
                     sent: sent.clone(),
                     gate: gate.clone(),
+                    whole: false,
                 };
                 std::thread::spawn(move || {
                     let Some(request) = read(&out.stream) else { return };
                     seen.lock().expect("no panic in here").push(request.clone());
                     answer(&request, &mut out);
-                    if out.gone() {
+                    if !out.whole && out.gone() {
                         closed.fetch_add(1, Ordering::SeqCst);
                     }
                 });
@@ -161,6 +164,7 @@ impl Out {
             "HTTP/1.1 {status} Scripted\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         ));
+        self.whole = true;
     }
 
     pub fn json(&mut self, status: u16, body: &Value) {
@@ -171,6 +175,7 @@ impl Out {
         self.raw(&format!(
             "HTTP/1.1 307 Scripted\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         ));
+        self.whole = true;
     }
 
     /// The head of a stream, which lasts until the connection ends.
@@ -193,6 +198,7 @@ impl Out {
     pub fn done(&mut self) {
         let last = json!({"id": "r1", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
         self.raw(&format!("data: {last}\n\ndata: [DONE]\n\n"));
+        self.whole = true;
     }
 
     /// Waits for [`ModelServer::release`], or until the client is gone; `false` then.
