@@ -68,7 +68,7 @@ describe("an app's frame", () => {
   it("has an opaque origin, no permissions, and an address made from its token alone", async () => {
     const { iframe } = await open();
     expect(iframe.getAttribute("sandbox")).toBe(FRAME_SANDBOX);
-    expect(FRAME_SANDBOX.split(" ").sort()).toEqual(["allow-downloads", "allow-forms", "allow-scripts"]);
+    expect(FRAME_SANDBOX.split(" ").sort()).toEqual(["allow-forms", "allow-scripts"]);
     expect(iframe.getAttribute("allow")).toBe("");
     expect(iframe.getAttribute("referrerpolicy")).toBe("no-referrer");
     expect(iframe.dataset.src).toBe(`/frame/${TOKEN}/`);

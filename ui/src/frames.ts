@@ -7,8 +7,11 @@ import { StorageWriter } from "./frames/storage";
 // handshake that gives each page load one port of its own. Who speaks is told by the frame's window and by the port,
 // never by anything the page says.
 
-/** No popups, no same origin, no top navigation. Links and downloads go through the shell. */
-export const FRAME_SANDBOX = "allow-scripts allow-forms allow-downloads";
+/**
+ * No popups, no same origin, no top navigation. Links and downloads go through the shell; with `allow-downloads` a page
+ * could drop its own files into the person's folder by going to their address, unasked.
+ */
+export const FRAME_SANDBOX = "allow-scripts allow-forms";
 
 /** Window messages from the frame per second, and at once: the bridge says hello every 300 ms until it is answered. */
 const HELLOS_PER_SECOND = 10;

@@ -116,7 +116,7 @@ fn has_every_policy_header(answer: &Answer, path: &str) {
         "worker-src 'none';",
         "frame-ancestors http://127.0.0.1:1;",
         "webrtc 'block';",
-        "sandbox allow-scripts allow-forms allow-downloads",
+        "sandbox allow-scripts allow-forms",
     ] {
         assert!(content.contains(part), "{path}: the policy lacks {part}: {content}");
     }

@@ -41,7 +41,8 @@ impl PagePolicy {
     }
 
     fn of(source: &str, ancestors: &str) -> Self {
-        // Measured: design/desktop.md "Policy that held", design/browser.md and contract section 5.4.
+        // Measured: design/desktop.md "Policy that held", design/browser.md and contract section 5.4; without its
+        // `allow-downloads`, with which a page drops files into the person's folder unasked.
         let beside = |more: &str| {
             if source == "'none'" {
                 source.to_owned()
@@ -53,7 +54,7 @@ impl PagePolicy {
             "default-src 'none'; script-src {}; style-src {}; img-src {}; media-src {}; font-src {}; \
              connect-src 'none'; form-action 'none'; base-uri 'none'; object-src 'none'; frame-src 'none'; \
              worker-src 'none'; frame-ancestors {ancestors}; webrtc 'block'; \
-             sandbox allow-scripts allow-forms allow-downloads",
+             sandbox allow-scripts allow-forms",
             beside("'wasm-unsafe-eval'"),
             beside("'unsafe-inline'"),
             beside("data: blob:"),
@@ -106,7 +107,7 @@ mod tests {
              font-src http://127.0.0.1:8080/frame/abc/ data:; connect-src 'none'; form-action 'none'; \
              base-uri 'none'; object-src 'none'; frame-src 'none'; worker-src 'none'; \
              frame-ancestors http://127.0.0.1:8080; webrtc 'block'; \
-             sandbox allow-scripts allow-forms allow-downloads"
+             sandbox allow-scripts allow-forms"
         );
         let window = PagePolicy::window(&AppId::parse("chat").unwrap());
         let text = window.content_security_policy().to_str().unwrap();
