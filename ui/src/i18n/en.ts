@@ -156,7 +156,7 @@ export const en = {
     body: (app: string) => `${app} wants to save a file to your downloads:`,
     save: "Save the file",
     refuse: "Do not save",
-    mute: "This app keeps asking. Further files are refused until you open it again.",
+    mute: "This app keeps asking. Further files and addresses are refused until you open it again.",
   },
   link: {
     title: (host: string) => `Open ${host} in your browser?`,

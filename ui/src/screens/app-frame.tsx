@@ -12,7 +12,7 @@ import { useLoaded } from "../state";
 const NOTED = "chrysalis.browser-noted";
 /** A dialog's answer counts only this long after it appeared: a page may time it to meet a click meant for itself. */
 const ARM_MS = 600;
-/** Downloads that may be refused in a row before the page is not asked about any more. */
+/** Files and addresses that may be refused in a row before the person is not asked any more. Each question is modal. */
 const MOST_REFUSED = 3;
 
 function noted(): boolean {
@@ -59,7 +59,12 @@ export function AppFrame({ id }: { id: string }) {
           ask.refuse();
         } else setDownload(ask);
       },
-      onLink: setLink,
+      onLink: (ask) => {
+        if (refused.current >= MOST_REFUSED) {
+          setMuted(true);
+          ask.done();
+        } else setLink(ask);
+      },
       onReady: () => place.querySelector("iframe")?.focus(),
       onStop: () => {
         setDownload(null);
@@ -142,7 +147,16 @@ export function AppFrame({ id }: { id: string }) {
           }}
         />
       ) : null}
-      {link && !download ? <LinkDialog ask={link} app={name} onAnswer={() => setLink(null)} /> : null}
+      {link && !download ? (
+        <LinkDialog
+          ask={link}
+          app={name}
+          onAnswer={(opened) => {
+            refused.current = opened ? 0 : refused.current + 1;
+            setLink(null);
+          }}
+        />
+      ) : null}
     </main>
   );
 }
@@ -201,24 +215,24 @@ function SaveDialog({ ask, app, onAnswer }: { ask: DownloadAsk; app: string; onA
   );
 }
 
-function LinkDialog({ ask, app, onAnswer }: { ask: LinkAsk; app: string; onAnswer(): void }) {
+function LinkDialog({ ask, app, onAnswer }: { ask: LinkAsk; app: string; onAnswer(opened: boolean): void }) {
   const armed = useArmed();
-  const close = () => {
+  const close = (opened = false) => {
     ask.done();
-    onAnswer();
+    onAnswer(opened);
   };
   const open = (event: React.MouseEvent) => {
     if (!armed || !event.nativeEvent.isTrusted) return;
     window.open(ask.url.href, "_blank", "noopener,noreferrer");
-    close();
+    close(true);
   };
   return (
     <Dialog
       title={t.link.title(ask.url.host)}
-      onClose={close}
+      onClose={() => close()}
       actions={
         <>
-          <button type="button" onClick={close}>
+          <button type="button" onClick={() => close()}>
             {t.link.refuse}
           </button>
           <button type="button" className="primary" disabled={!armed} onClick={open}>
