@@ -222,7 +222,12 @@ impl Desktop {
         loop {
             let width = window.place().expect("the window's place").width;
             window.click(width - 45, 24);
-            let loaded = self.try_eval(app, "document.readyState === 'complete' && globalThis.stale !== true");
+            // Between two pages there is an empty one.
+            let script = format!(
+                "document.readyState === 'complete' && globalThis.stale !== true && \
+                 location.href.startsWith('chrysalis-app://{app}/')"
+            );
+            let loaded = self.try_eval(app, &script);
             if loaded == Ok(Value::Bool(true)) {
                 return;
             }

@@ -1,0 +1,193 @@
+//! Windows that come, go and come back: nobody is left with a program that runs and cannot be reached.
+
+mod desktop;
+
+use std::process::Stdio;
+use std::sync::mpsc;
+
+use desktop::screen::{self, Place};
+use desktop::{Desktop, command, home};
+use gtk::gio;
+use gtk::glib::{self, ToVariant};
+use serde_json::{Value, json};
+use testkit::{AppFolder, Home, wait_for};
+
+const LAUNCHER: &str = "Chrysalis";
+
+fn with_an_app(home: &Home) -> Desktop {
+    let desktop = Desktop::start(home);
+    desktop.add(AppFolder::new(home.folder(), "notes").path(), "notes");
+    desktop.no_first_start();
+    desktop
+}
+
+/// Starts the program a second time on the same home and waits for that to end.
+fn second_start(home: &Home) {
+    let mut second = command(home, &[])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let status = wait_for("the second start to end", || second.try_wait().ok().flatten());
+    assert!(status.success(), "{status}");
+}
+
+fn hidden(title: &str) {
+    wait_for(&format!("{title} to be hidden"), || {
+        screen::find(title).is_none().then_some(())
+    });
+}
+
+#[test]
+fn a_second_start_brings_the_first_forward_and_no_engine_of_its_own() {
+    let home = home();
+    let desktop = with_an_app(&home);
+    desktop.open("notes");
+    let (pid, place) = (
+        desktop.pid,
+        Place {
+            x: 50,
+            y: 40,
+            width: 700,
+            height: 500,
+        },
+    );
+    let launcher = desktop.window(LAUNCHER);
+    launcher.put(place);
+    launcher.close();
+    assert!(desktop.runs(), "an app's window is open");
+    assert!(screen::find("notes").is_some());
+    second_start(&home);
+    let launcher = desktop.window(LAUNCHER);
+    assert_eq!(launcher.place(), Some(place));
+    assert_eq!((desktop.pid, desktop.runs()), (pid, true));
+    assert_eq!(desktop.call("GET", "/v1/me", &Value::Null).0, 200);
+    assert_eq!(desktop.eval("notes", "1 + 1"), 2);
+}
+
+#[test]
+fn with_no_tray_the_last_window_ends_the_program() {
+    // The launcher last.
+    let home = home();
+    let desktop = with_an_app(&home);
+    desktop.open("notes");
+    desktop.window("notes").close();
+    assert!(desktop.runs());
+    desktop.window(LAUNCHER).close();
+    wait_for("the program to end", || (!desktop.runs()).then_some(()));
+    drop(desktop);
+
+    // An app's window last.
+    let desktop = Desktop::start(&home);
+    desktop.open("notes");
+    desktop.window(LAUNCHER).close();
+    assert!(desktop.runs());
+    desktop.window("notes").close();
+    wait_for("the program to end", || (!desktop.runs()).then_some(()));
+    drop(desktop);
+
+    // And it starts again as if nothing had been.
+    let desktop = Desktop::start(&home);
+    assert_eq!(desktop.call("GET", "/v1/me", &Value::Null).0, 200);
+}
+
+/// Something that shows tray icons, on the test's own session bus: just enough of one to be believed.
+struct TrayHost {
+    end: glib::MainLoop,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+const WATCHER: &str = "<node><interface name='org.kde.StatusNotifierWatcher'>\
+    <method name='RegisterStatusNotifierItem'><arg type='s' direction='in'/></method>\
+    <property name='IsStatusNotifierHostRegistered' type='b' access='read'/>\
+    <property name='RegisteredStatusNotifierItems' type='as' access='read'/>\
+    <property name='ProtocolVersion' type='i' access='read'/>\
+    <signal name='StatusNotifierHostRegistered'/></interface></node>";
+
+impl TrayHost {
+    /// Gives the host and what registers with it.
+    fn start() -> (TrayHost, mpsc::Receiver<()>) {
+        let (ready, started) = mpsc::channel();
+        let (tell, items) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let context = glib::MainContext::new();
+            let main = glib::MainLoop::new(Some(&context), false);
+            let running = main.clone();
+            context
+                .with_thread_default(move || {
+                    let address = std::env::var("DBUS_SESSION_BUS_ADDRESS").expect("a session bus");
+                    let flags = gio::DBusConnectionFlags::AUTHENTICATION_CLIENT
+                        | gio::DBusConnectionFlags::MESSAGE_BUS_CONNECTION;
+                    let bus = gio::DBusConnection::for_address_sync(&address, flags, None, gio::Cancellable::NONE)
+                        .expect("the session bus");
+                    let node = gio::DBusNodeInfo::for_xml(WATCHER).expect("an interface");
+                    let interface = node
+                        .lookup_interface("org.kde.StatusNotifierWatcher")
+                        .expect("an interface");
+                    bus.register_object(
+                        "/StatusNotifierWatcher",
+                        &interface,
+                        move |_, _, _, _, _, _, call| {
+                            let _ = tell.send(());
+                            call.return_value(None);
+                        },
+                        |_, _, _, _, name| match name {
+                            "IsStatusNotifierHostRegistered" => true.to_variant(),
+                            "ProtocolVersion" => 0i32.to_variant(),
+                            _ => Vec::<String>::new().to_variant(),
+                        },
+                        |_, _, _, _, _, _| false,
+                    )
+                    .expect("an object on the bus");
+                    gio::bus_own_name_on_connection(
+                        &bus,
+                        "org.kde.StatusNotifierWatcher",
+                        gio::BusNameOwnerFlags::NONE,
+                        |_, _| {},
+                        |_, _| {},
+                    );
+                    ready.send(running.clone()).expect("the test waits");
+                    running.run();
+                    let _ = bus.close_sync(gio::Cancellable::NONE);
+                })
+                .expect("a context of the thread's own");
+            drop(main);
+        });
+        let end = started.recv().expect("the host starts");
+        let host = TrayHost {
+            end,
+            thread: Some(thread),
+        };
+        (host, items)
+    }
+}
+
+impl Drop for TrayHost {
+    fn drop(&mut self) {
+        self.end.quit();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[test]
+fn with_a_tray_the_program_stays_and_when_the_tray_goes_nobody_is_stranded() {
+    let (host, items) = TrayHost::start();
+    let home = home();
+    let desktop = with_an_app(&home);
+    items.recv_timeout(testkit::PATIENCE).expect("a tray icon");
+    desktop.window(LAUNCHER).close();
+    hidden(LAUNCHER);
+    assert!(desktop.runs(), "the tray's icon leads back");
+    second_start(&home);
+    desktop.window(LAUNCHER);
+    desktop.open("notes");
+    desktop.window(LAUNCHER).close();
+    hidden(LAUNCHER);
+    // The way back in goes away: the launcher shows itself.
+    drop(host);
+    desktop.window(LAUNCHER);
+    assert!(desktop.runs());
+    assert_eq!(desktop.eval("notes", "1 + 1"), json!(2));
+}
