@@ -178,3 +178,23 @@ async fn a_database_is_private_in_a_home_that_is_not() {
         open_to_all(&home.join("chrysalis.db"), 0o644);
     }
 }
+
+#[tokio::test]
+async fn a_value_that_fits_the_storage_is_kept_however_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).await;
+    let owner = Caller::Owner {
+        account: engine.owner(),
+    };
+    // A megabyte of control characters takes six in JSON.
+    for (length, want) in [
+        (1 << 20, StatusCode::NO_CONTENT),
+        (3 << 20, StatusCode::PAYLOAD_TOO_LARGE),
+    ] {
+        let body = json!({"which": "local", "op": "set", "key": "k", "value": "\u{1}".repeat(length)});
+        let path = "/v1/apps/alpha/__storage";
+        let (status, said) = ask(&engine, owner.clone(), Method::POST, path, body).await;
+        assert_eq!(status, want, "{length}: {said}");
+    }
+    engine.shutdown().await;
+}

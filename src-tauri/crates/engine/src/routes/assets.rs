@@ -28,6 +28,8 @@ pub fn routes(table: Table) -> Table {
 /// Bytes of one asset and of all of an account's (contract section 6).
 const ONE: usize = 64 << 20;
 const ALL: u64 = 2 << 30;
+/// Assets of an account. Each is a file, and every list names all: an app must not make millions of one byte.
+const MOST: usize = 10_000;
 
 fn viewer(caller: &Caller) -> Option<&AppId> {
     caller.app()
@@ -73,12 +75,13 @@ async fn put(
     let row = blocking(move || -> Answer<db::AssetRow> {
         let id = hex::encode(Sha256::digest(&bytes));
         let folder = folder(&engine, &asker.account)?;
-        let known = engine.db().assets(&asker.account, None)?.iter().any(|a| a.id == id);
-        if !known {
-            if engine.db().asset_bytes(&asker.account)? + bytes.len() as u64 > ALL {
-                let message = "All assets together have at most 2 GiB. Delete some first.";
-                return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("quota"));
-            }
+        let there = engine.db().assets(&asker.account, None)?;
+        if !there.iter().any(|a| a.id == id) {
+            room(
+                there.len(),
+                engine.db().asset_bytes(&asker.account)?,
+                bytes.len() as u64,
+            )?;
             folder
                 .replace(&id, &bytes)
                 .map_err(|e| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
@@ -94,6 +97,18 @@ async fn put(
     })
     .await?;
     Ok(Json(json!(row)))
+}
+
+/// Whether one more asset of `size` bytes fits beside `count` of `bytes` bytes.
+fn room(count: usize, bytes: u64, size: u64) -> Answer<()> {
+    let full = |message: String| Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("quota"));
+    if count >= MOST {
+        return full(format!("There are at most {MOST} assets, and as many are here."));
+    }
+    if bytes.saturating_add(size) > ALL {
+        return full("All assets together have at most 2 GiB. Delete some first.".into());
+    }
+    Ok(())
 }
 
 fn folder(engine: &Engine, account: &AccountId) -> Answer<files::Folder> {
@@ -146,4 +161,21 @@ async fn get(State(engine): State<Engine>, asker: Asker, Path(id): Path<String>)
         ),
     ];
     Ok((headers, Body::from(bytes)).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_bytes_nor_files_without_end() {
+        assert!(room(MOST - 1, ALL - 5, 5).is_ok());
+        for (count, bytes, size) in [(MOST, 0, 0), (0, ALL, 1), (0, u64::MAX, 1)] {
+            let refused = room(count, bytes, size).unwrap_err();
+            assert_eq!(
+                (refused.status, refused.code),
+                (StatusCode::PAYLOAD_TOO_LARGE, Some("quota"))
+            );
+        }
+    }
 }

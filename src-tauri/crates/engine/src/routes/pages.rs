@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use http::StatusCode;
@@ -55,7 +55,12 @@ struct Change {
     value: Option<String>,
 }
 
-async fn store(State(engine): State<Engine>, of: AppOf, Given(change): Given<Change>) -> Answer<StatusCode> {
+/// Bytes of one storage change: a value that fits the quota, when each of its characters is written as `\\u0001`.
+const CHANGE_LIMIT: usize = 16 << 20;
+
+async fn store(State(engine): State<Engine>, of: AppOf, mut request: Request) -> Answer<StatusCode> {
+    DefaultBodyLimit::max(CHANGE_LIMIT).apply(&mut request);
+    let Given(change) = Given::<Change>::from_request(request, &engine).await?;
     let key = change.key.as_deref();
     let named = || key.ok_or_else(|| ApiError::bad("A storage change needs its key."));
     match (change.which.as_str(), change.op.as_str()) {
