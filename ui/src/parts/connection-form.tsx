@@ -57,6 +57,7 @@ export function ConnectionForm({ connection, keychain, onSaved, onCancel }: Prop
   return (
     <form
       className="stack"
+      noValidate // what is wrong is said in our own words, below
       onSubmit={(event) => {
         event.preventDefault();
         submit();

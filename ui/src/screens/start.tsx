@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import type { Connections, Launch, LocalServer, Me, Models } from "../api";
+import type { Connection, Connections, Launch, LocalServer, Me, Models, Saved } from "../api";
 import { t } from "../i18n";
 import { ConnectionForm } from "../parts/connection-form";
 import { ErrorNote } from "../parts/error";
@@ -98,10 +98,9 @@ function NameStep({ me, onNext }: { me: Me; onNext(): void }) {
 }
 
 interface Connected {
-  name: string;
   notice: string;
   models: Models;
-  connection: string;
+  connection: Connection;
 }
 
 function ModelStep({ onNext }: { onNext(): void }) {
@@ -112,16 +111,15 @@ function ModelStep({ onNext }: { onNext(): void }) {
   const [chosen, setChosen] = useState("");
   const act = useAct();
 
-  const connectedTo = async (id: string, name: string, notice: string) => {
+  const connectedTo = async ({ connection, notice }: Saved) => {
     const models = await api.models();
-    const own = models.models.filter((model) => model.ref.startsWith(`${id}/`));
+    const own = models.models.filter((model) => model.ref.startsWith(`${connection.id}/`));
     setChosen(own[0]?.ref ?? "");
-    setConnected({ name, notice, models: { ...models, models: own }, connection: id });
+    setConnected({ notice, models: { ...models, models: own }, connection });
   };
   const takeServer = (server: LocalServer) =>
     void act.run(async () => {
-      const { connection, notice } = await api.addConnection({ name: server.name, baseUrl: server.baseUrl });
-      await connectedTo(connection.id, connection.name, notice);
+      await connectedTo(await api.addConnection({ name: server.name, baseUrl: server.baseUrl }));
     });
   const takeDemo = () =>
     void act.run(async () => {
@@ -135,16 +133,46 @@ function ModelStep({ onNext }: { onNext(): void }) {
     });
 
   if (connected) {
-    const problem = connected.models.errors.find((e) => e.connection === connected.connection);
+    const { connection } = connected;
+    const problem = connected.models.errors.find((e) => e.connection === connection.id);
+    if (problem) {
+      // The same connection is put right, so that a mistyped address leaves none behind that always fails.
+      return (
+        <div className="stack">
+          <ErrorNote error={new Error(problem.error)} />
+          <p>{t.start.problemTodo}</p>
+          <ConnectionForm
+            key={problem.error}
+            connection={connection}
+            keychain={connections.value?.keychain ?? null}
+            onSaved={(saved) => void act.run(() => connectedTo(saved))}
+          />
+          <ErrorNote error={act.error} />
+          <div className="row wrap">
+            <button
+              type="button"
+              disabled={act.busy}
+              onClick={() =>
+                void act.run(async () => {
+                  await api.removeConnection(connection.id);
+                  setConnected(null);
+                })
+              }
+            >
+              {t.start.forget}
+            </button>
+            <button type="button" disabled={act.busy} onClick={onNext}>
+              {t.common.skip}
+            </button>
+          </div>
+        </div>
+      );
+    }
     return (
       <div className="stack">
-        {problem ? (
-          <ErrorNote error={new Error(problem.error)} />
-        ) : (
-          <p className="note good" role="status">
-            {t.start.chosen(oneLine(connected.name, 80))}
-          </p>
-        )}
+        <p className="note good" role="status">
+          {t.start.chosen(oneLine(connection.name, 80))}
+        </p>
         {connected.notice ? (
           <p className="note warn">
             <Foreign text={connected.notice} longest={600} />
@@ -154,7 +182,7 @@ function ModelStep({ onNext }: { onNext(): void }) {
           <Pick label={t.start.pickModel} value={chosen} onValue={setChosen}>
             <ModelOptions models={connected.models.models} chosen={chosen} />
           </Pick>
-        ) : problem ? null : (
+        ) : (
           <p>{t.settings.testEmpty}</p>
         )}
         <ErrorNote error={act.error} />
@@ -173,7 +201,7 @@ function ModelStep({ onNext }: { onNext(): void }) {
     <div className="stack loose">
       <p>{t.start.modelIntro}</p>
       <section className="stack tight" aria-live="polite">
-        <h2>{t.start.found}</h2>
+        <h2>{servers.value?.length ? t.start.found : t.start.here}</h2>
         {servers.value?.map((server) => (
           <div key={server.baseUrl} className="line">
             <div className="grow">
@@ -197,7 +225,7 @@ function ModelStep({ onNext }: { onNext(): void }) {
         <summary>{t.start.byAddress}</summary>
         <ConnectionForm
           keychain={connections.value?.keychain ?? null}
-          onSaved={({ connection, notice }) => void act.run(() => connectedTo(connection.id, connection.name, notice))}
+          onSaved={(saved) => void act.run(() => connectedTo(saved))}
         />
       </details>
       <section className="stack tight">
