@@ -61,6 +61,11 @@ fn checked_name(name: &str) -> Answer<String> {
             "A connection's name has 1 to {NAME_LIMIT} characters."
         )));
     }
+    if name.chars().any(char::is_control) {
+        return Err(ApiError::bad(
+            "A connection's name has no line breaks or other control characters.",
+        ));
+    }
     Ok(name.to_owned())
 }
 
@@ -75,16 +80,21 @@ fn checked_url(text: &str) -> Answer<Url> {
     if text.len() > URL_LIMIT {
         return Err(wrong("it is too long"));
     }
-    // What people type for a server on their own machine.
-    let local = text.starts_with("localhost") || text.starts_with("127.") || text.starts_with("[::1]");
+    let lower = text.to_ascii_lowercase();
+    if !text.contains("://") && (lower.starts_with("http:") || lower.starts_with("https:")) {
+        return Err(wrong("two slashes belong behind the colon, as in https://"));
+    }
     let full = if text.contains("://") {
         text.to_owned()
-    } else if local {
-        format!("http://{text}")
     } else {
         format!("https://{text}")
     };
-    let url = Url::parse(&full).map_err(|e| wrong(&e.to_string()))?;
+    let mut url = Url::parse(&full).map_err(|e| wrong(&e.to_string()))?;
+    if !text.contains("://") && is_this_machine(&url) {
+        // What people type for a server of their own. Judged by the whole host: a name elsewhere that begins in the same
+        // way must not be sent a key in the clear.
+        url = Url::parse(&format!("http://{text}")).map_err(|e| wrong(&e.to_string()))?;
+    }
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("it must begin with http:// or https://"));
     }
@@ -139,6 +149,15 @@ async fn save_key(engine: &Engine, account: &AccountId, row: &ConnectionRow, key
             status.reason.map(|r| format!(" ({r})")).unwrap_or_default()
         )),
     })
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(v4)) => v4.is_loopback(),
+        Some(url::Host::Ipv6(v6)) => v6.is_loopback(),
+        None => false,
+    }
 }
 
 fn local(url: &str) -> bool {
@@ -366,4 +385,40 @@ async fn local_servers(State(engine): State<Engine>, _person: Person, Context(co
         json!({"name": names.join(" or "), "baseUrl": server.base_url, "models": models, "wantsKey": server.wants_key})
     });
     Json(json!({"servers": servers.collect::<Vec<_>>()}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_asked_in_the_clear_unasked() {
+        for (typed, want) in [
+            ("localhost:1234", "http://localhost:1234/v1"),
+            ("127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1"),
+            ("[::1]:8080", "http://[::1]:8080/v1"),
+            ("models.localhost", "http://models.localhost/v1"),
+            ("localhost.evil.example/v1", "https://localhost.evil.example/v1"),
+            ("127.0.0.1.evil.example/v1", "https://127.0.0.1.evil.example/v1"),
+            ("localhosted.example", "https://localhosted.example/v1"),
+            ("http://models.example/v1", "http://models.example/v1"),
+        ] {
+            let url = checked_url(typed).map(|url| url.to_string()).map_err(|e| e.message);
+            assert_eq!(url.as_deref(), Ok(want), "{typed}");
+        }
+        for bad in [
+            "http:/\\evil.example",
+            "https:evil.example",
+            "HTTP:\\\\evil.example",
+            "file:///etc",
+        ] {
+            assert!(checked_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_one_line() {
+        assert!(checked_name(" Mine ").is_ok_and(|name| name == "Mine"));
+        assert!(checked_name("a\u{1b}[2Jb").is_err() && checked_name("a\nb").is_err());
+    }
 }
