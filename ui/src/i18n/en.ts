@@ -239,6 +239,7 @@ export const en = {
     result: "Result",
     older: "Show older",
     sent: (amount: string) => `${amount} sent`,
+    tokensSent: (n: number) => (n === 1 ? "1 token sent" : `${n} tokens sent`),
     received: (amount: string) => `${amount} received`,
     live: "Live",
   },

@@ -92,7 +92,12 @@ export default function Activity() {
 function Row({ entry }: { entry: ActivityEntry }) {
   const kind = Object.hasOwn(t.activity.entry, entry.kind) ? t.activity.entry[entry.kind as ActivityKind] : entry.kind;
   const amounts = [
-    entry.bytesSent ? t.activity.sent(formatBytes(entry.bytesSent)) : "",
+    // A model call counts the tokens of its prompt.
+    entry.bytesSent
+      ? entry.kind === "model"
+        ? t.activity.tokensSent(entry.bytesSent)
+        : t.activity.sent(formatBytes(entry.bytesSent))
+      : "",
     entry.bytesReceived ? t.activity.received(formatBytes(entry.bytesReceived)) : "",
   ].filter(Boolean);
   return (

@@ -1,4 +1,6 @@
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,7 +14,10 @@ use crate::log::Line;
 
 /// The body of an answer, piece by piece as it arrives. Dropping it closes the connection (or resets the HTTP/2 stream),
 /// which is how a request is cancelled. After an error nothing more comes.
-pub struct Body(BoxStream<'static, Result<Bytes, NetError>>);
+pub struct Body {
+    pieces: BoxStream<'static, Result<Bytes, NetError>>,
+    enough: Arc<AtomicBool>,
+}
 
 pub(crate) struct Limits {
     /// Longest silence between two pieces.
@@ -25,9 +30,11 @@ pub(crate) struct Limits {
 impl Body {
     pub(crate) fn new(response: reqwest::Response, url: String, limits: Limits, line: Line) -> Self {
         let pieces = response.bytes_stream().boxed();
+        let enough = line.enough.clone();
         let start = Some((pieces, line));
-        Self(
-            stream::unfold((start, url, limits), |(open, url, limits)| async move {
+        Self {
+            enough,
+            pieces: stream::unfold((start, url, limits), |(open, url, limits)| async move {
                 let (mut pieces, mut line) = open?;
                 let result = next(&mut pieces, &url, &limits, &mut line).await;
                 match result {
@@ -43,7 +50,13 @@ impl Body {
                 }
             })
             .boxed(),
-        )
+        }
+    }
+
+    /// Says that what has been read is all that matters, as after the last event of a stream: dropping the rest is then
+    /// no cancelling, and the activity log does not call it so.
+    pub fn enough(&self) {
+        self.enough.store(true, Ordering::Relaxed);
     }
 }
 
@@ -87,6 +100,6 @@ async fn next(
 impl Stream for Body {
     type Item = Result<Bytes, NetError>;
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_next_unpin(cx)
+        self.pieces.poll_next_unpin(cx)
     }
 }

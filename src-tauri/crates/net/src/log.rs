@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use policy::CallContext;
@@ -37,7 +38,7 @@ pub struct End {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The whole answer arrived.
+    /// The whole answer arrived, or all of it that whoever asked needed ([`crate::Body::enough`]).
     Done,
     /// The network or the server failed.
     Failed(String),
@@ -85,6 +86,8 @@ pub(crate) struct Line {
     id: i64,
     began: Instant,
     ended: bool,
+    /// Whoever asked has all that it needs: see [`crate::Body::enough`].
+    pub(crate) enough: Arc<AtomicBool>,
     pub(crate) status: Option<u16>,
     pub(crate) bytes: u64,
 }
@@ -96,6 +99,7 @@ impl Line {
             id,
             began: Instant::now(),
             ended: false,
+            enough: Arc::default(),
             status: None,
             bytes: 0,
         }
@@ -129,6 +133,9 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.end(Outcome::Cancelled);
+        self.end(match self.enough.load(Ordering::Relaxed) {
+            true => Outcome::Done,
+            false => Outcome::Cancelled,
+        });
     }
 }

@@ -284,6 +284,26 @@ async fn dropping_the_answer_closes_the_connection() {
 }
 
 #[tokio::test]
+async fn an_answer_that_was_read_as_far_as_needed_is_not_called_cancelled() {
+    let server = Server::start(|mut stream| async move {
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+            .await
+            .unwrap();
+        closed(&mut stream).await;
+    })
+    .await;
+    let (net, log) = net();
+    let mut answer = net.send(&context(), get(&server.url("/"))).await.unwrap();
+    assert_eq!(answer.body.next().await.unwrap().unwrap(), "one");
+    answer.body.enough();
+    assert!(log.ends().is_empty(), "the line is open as long as the connection is");
+    drop(answer);
+    assert_eq!(log.ends()[0].outcome, Outcome::Done);
+    assert_eq!(log.ends()[0].bytes, 3);
+}
+
+#[tokio::test]
 async fn giving_up_before_the_answer_closes_the_connection() {
     let (tell, mut told) = mpsc::unbounded_channel();
     let server = Server::start(move |mut stream| {

@@ -110,9 +110,13 @@ impl Chat {
     ) -> Result<Stage, ProviderError> {
         let piece = match self.progress.finish_reason.is_some() {
             false => incoming.body.next().await,
-            true => tokio::time::timeout(FAREWELL, incoming.body.next())
-                .await
-                .unwrap_or(None),
+            true => {
+                // Nothing of the answer is missing from here on, however its stream ends.
+                incoming.body.enough();
+                tokio::time::timeout(FAREWELL, incoming.body.next())
+                    .await
+                    .unwrap_or(None)
+            }
         };
         let ended = match piece {
             Some(Ok(bytes)) => self.take(&bytes, &incoming.headers, &url, &mut form)?,
@@ -123,7 +127,10 @@ impl Chat {
             }
         };
         Ok(match ended {
-            true => Stage::Ended,
+            true => {
+                incoming.body.enough();
+                Stage::Ended
+            }
             false => Stage::Open { incoming, url, form },
         })
     }

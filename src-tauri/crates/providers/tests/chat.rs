@@ -53,6 +53,21 @@ async fn a_stream_arrives_while_the_server_withholds_the_rest() {
 }
 
 #[tokio::test]
+async fn an_answer_that_came_to_its_end_is_not_logged_as_cancelled() {
+    // Few servers close at once after the last event, and nobody waits for that.
+    let mut held = events(&format!("{}data: [DONE]\n\n", delta("one")));
+    held.hold = true;
+    let server = Server::with(held).await;
+    let lines = std::sync::Arc::new(Lines::default());
+    let net = net::Net::new(lines.clone());
+    let all = chat(&context(), &net, &server.endpoint(), request()).collect::<Vec<Event>>();
+    let events = tokio::time::timeout(PATIENCE, all).await.expect("the answer ends");
+    assert!(matches!(events.last(), Some(Event::Done { .. })), "{events:?}");
+    let last = lines.0.lock().last().cloned().unwrap_or_default();
+    assert!(last.contains("outcome: Done"), "{last}");
+}
+
+#[tokio::test]
 async fn a_whole_stream_gives_text_usage_and_thinking() {
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7}});
     let body = [
