@@ -147,6 +147,7 @@ export const en = {
     opening: (name: string) => `Opening ${name}…`,
     title: (name: string) => `${name} (app)`,
     failed: "The app could not be opened.",
+    stole: "This app was stopped because it kept taking the keyboard away from a question about it.",
     flood: "This app was stopped because it sent more messages than a page needs to.",
     floodKept: "What it had stored is kept, and answers that were being written go on.",
     reload: "Open it again",

@@ -1,24 +1,26 @@
 // @vitest-environment happy-dom
 import { act } from "react";
-import { createRoot } from "react-dom/client";
+import { createRoot, type Root } from "react-dom/client";
 import { expect, it, vi } from "vitest";
 import type { FrameOptions } from "../frames";
 import { EngineContext } from "../state";
 import { AppFrame } from "./app-frame";
 
-const opened = vi.hoisted(() => ({ options: null as FrameOptions | null }));
+const opened = vi.hoisted(() => ({ options: null as FrameOptions | null, closed: false }));
 vi.mock("../frames", async (original) => ({
   ...(await original<typeof import("../frames")>()),
   openFrame: (options: FrameOptions) => {
     opened.options = options;
-    return Promise.resolve({ iframe: document.createElement("iframe"), close: () => Promise.resolve() });
+    opened.closed = false;
+    const close = async () => {
+      opened.closed = true;
+    };
+    return Promise.resolve({ iframe: document.createElement("iframe"), close });
   },
 }));
 
-// Every question is modal: a page that asks without end would keep the person from leaving it.
-it("a page that keeps asking is not asked about any more, whether for files or for addresses", async () => {
+async function show(): Promise<{ place: HTMLElement; root: Root }> {
   Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
-  HTMLDialogElement.prototype.showModal ??= () => {};
   const place = document.body.appendChild(document.createElement("div"));
   const root = createRoot(place);
   const api = { launch: () => Promise.resolve({ apps: [] }) };
@@ -30,6 +32,12 @@ it("a page that keeps asking is not asked about any more, whether for files or f
       </EngineContext>,
     );
   });
+  return { place, root };
+}
+
+// Every question is modal: a page that asks without end would keep the person from leaving it.
+it("a page that keeps asking is not asked about any more, whether for files or for addresses", async () => {
+  const { place, root } = await show();
   let questions = 0;
   let done = 0;
   for (let turn = 0; turn < 10; turn++) {
@@ -50,5 +58,24 @@ it("a page that keeps asking is not asked about any more, whether for files or f
   expect(questions).toBe(3);
   expect(done).toBe(10);
   expect(place.textContent).toContain("keeps asking");
+  await act(async () => root.unmount());
+});
+
+it("a page that pulls the focus out of a question is stopped", async () => {
+  const { place, root } = await show();
+  await act(async () => opened.options?.onLink({ url: new URL("https://pest.example/"), done: () => {} }));
+  const iframe = document.createElement("iframe");
+  const steal = async () => {
+    vi.spyOn(document, "activeElement", "get").mockReturnValue(iframe);
+    await act(async () => dispatchEvent(new Event("blur")));
+    vi.restoreAllMocks();
+  };
+  for (let turn = 0; turn < 5; turn++) await steal();
+  expect(opened.closed).toBe(false);
+  expect(place.querySelector("dialog")).not.toBe(null);
+  await steal();
+  expect(opened.closed).toBe(true);
+  expect(place.querySelector("dialog")).toBe(null);
+  expect(place.querySelector("[role=alert]")?.textContent).toContain("keyboard");
   await act(async () => root.unmount());
 });

@@ -14,6 +14,8 @@ const NOTED = "chrysalis.browser-noted";
 const ARM_MS = 600;
 /** Files and addresses that may be refused in a row before the person is not asked any more. Each question is modal. */
 const MOST_REFUSED = 3;
+/** Times a page may pull the focus out of a question. Behind a modal question only its script can, never the person. */
+const MOST_STOLEN = 5;
 
 function noted(): boolean {
   try {
@@ -28,7 +30,7 @@ export function AppFrame({ id }: { id: string }) {
   const mount = useRef<HTMLDivElement>(null);
   const launch = useLoaded((a) => a.launch(), ["apps_changed"]);
   const [error, setError] = useState<unknown>(null);
-  const [flooded, setFlooded] = useState(false);
+  const [stopped, setStopped] = useState<"flood" | "focus" | null>(null);
   const [turn, setTurn] = useState(0);
   const [download, setDownload] = useState<DownloadAsk | null>(null);
   const [link, setLink] = useState<LinkAsk | null>(null);
@@ -38,6 +40,23 @@ export function AppFrame({ id }: { id: string }) {
   const title = useRef(name);
   title.current = name;
   const refused = useRef(0);
+  const stop = useRef(() => {});
+  const asking = download !== null || link !== null;
+
+  // What the person types is for the question. A page that keeps taking it away is stopped.
+  useEffect(() => {
+    if (!asking) return;
+    let stolen = 0;
+    const back = () => {
+      if (!(document.activeElement instanceof HTMLIFrameElement)) return;
+      stolen += 1;
+      if (stolen > MOST_STOLEN) return stop.current();
+      // Not in the middle of the change that is being told.
+      setTimeout(() => document.querySelector<HTMLElement>("dialog[open] button")?.focus());
+    };
+    addEventListener("blur", back);
+    return () => removeEventListener("blur", back);
+  }, [asking]);
 
   useEffect(() => {
     const place = mount.current;
@@ -46,9 +65,14 @@ export function AppFrame({ id }: { id: string }) {
     let close = () => {};
     refused.current = 0;
     setError(null);
-    setFlooded(false);
+    setStopped(null);
     setMuted(false);
     noteOpened(id);
+    const end = (why: "flood" | "focus") => {
+      setDownload(null);
+      setLink(null);
+      setStopped(why);
+    };
     openFrame({
       app: id,
       title: t.frame.title(title.current),
@@ -66,14 +90,14 @@ export function AppFrame({ id }: { id: string }) {
         } else setLink(ask);
       },
       onReady: () => place.querySelector("iframe")?.focus(),
-      onStop: () => {
-        setDownload(null);
-        setLink(null);
-        setFlooded(true);
-      },
+      onStop: end,
     }).then(
       (frame) => {
         close = () => void frame.close();
+        stop.current = () => {
+          close();
+          end("focus");
+        };
         if (gone) close();
       },
       (failed: unknown) => {
@@ -127,9 +151,9 @@ export function AppFrame({ id }: { id: string }) {
           retry={again}
         />
       ) : null}
-      {flooded ? (
+      {stopped ? (
         <div className="note bad" role="alert">
-          <p className="strong">{t.frame.flood}</p>
+          <p className="strong">{stopped === "focus" ? t.frame.stole : t.frame.flood}</p>
           <p>{t.frame.floodKept}</p>
           <button type="button" className="small" onClick={again}>
             {t.frame.reload}
