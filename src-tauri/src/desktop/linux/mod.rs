@@ -218,9 +218,13 @@ impl View {
             }
         });
         // A page that closes itself takes its webview along; the window without one goes too.
-        let closing = window.clone();
-        web.connect_close(move |_| {
-            let _ = closing.close();
+        // Not by its signal for that: wry answers it first, by destroying the webview with all its handlers.
+        let (closing, own) = (window.clone(), self.own.borrow().clone());
+        web.connect_destroy(move |_| {
+            // When it is the window that closes, the view is gone already.
+            if own.upgrade().is_some() {
+                let _ = closing.close();
+            }
         });
         let own = self.own.borrow().clone();
         glib::timeout_add_local(HEARTBEAT, move || match own.upgrade() {
