@@ -100,6 +100,9 @@ fn apps_are_added_listed_and_removed() {
         says(ran.must_fail(), &["nothing was added", "--yes"]);
         says(&ran.out, &["plugin p", "(routes)", "(store)"]);
         assert!(listed(home).is_empty(), "{when}");
+        let ran = home.run(&["app", "list"]);
+        assert_eq!(ran.must_succeed(), "", "{when}");
+        says(&ran.err, &["no apps yet", "app add"]);
         let ran = add(home, app.path(), &["--yes"]);
         says(ran.must_succeed(), &["My App", "plugin p", "(routes)", "added my-app"]);
         let ran = add(home, app.path(), &["--yes"]);

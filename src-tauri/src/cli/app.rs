@@ -101,6 +101,10 @@ async fn list(door: &Door, as_json: bool) -> Result<(), String> {
         println!("{all:#}");
         return Ok(());
     }
+    let none = |what: &str| all[what].as_array().is_none_or(Vec::is_empty);
+    if none("apps") && none("broken") {
+        eprintln!("no apps yet: add one with `chrysalis app add FOLDER`");
+    }
     for app in all["apps"].as_array().into_iter().flatten() {
         let text = |value: &Value| plain(value.as_str().unwrap_or_default());
         println!(

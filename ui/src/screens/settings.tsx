@@ -78,7 +78,11 @@ function ModelSettings({ settings, onSettings }: Props) {
             <ul>
               {models.value.errors.map((e) => (
                 <li key={e.connection}>
-                  <Foreign text={e.connectionName || e.connection} longest={80} />:{" "}
+                  {e.error.startsWith(`${e.connectionName}: `) ? null : (
+                    <>
+                      <Foreign text={e.connectionName || e.connection} longest={80} />:{" "}
+                    </>
+                  )}
                   <Foreign text={e.error} longest={1000} />
                 </li>
               ))}

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { CallError } from "../api";
 import { t } from "../i18n";
 import { ErrorNote } from "../parts/error";
@@ -12,6 +12,12 @@ export function SignIn({ token, onDone }: { token: string | null; onDone(): void
   const [name, setName] = useState<string | null>(null);
   const [password, setPassword] = useState("");
   const act = useAct();
+  const form = useRef<HTMLFormElement>(null);
+  // The form is all there is on this page, so it begins in the first field that is still to be filled.
+  const there = users.value !== null;
+  useEffect(() => {
+    if (there) [...(form.current?.querySelectorAll("input") ?? [])].find((input) => input.value === "")?.focus();
+  }, [there]);
   if (!users.value) {
     return (
       <main className="narrow" id="content">
@@ -60,6 +66,7 @@ export function SignIn({ token, onDone }: { token: string | null; onDone(): void
       <h1>{setup ? t.signIn.setupTitle : t.signIn.title}</h1>
       {setup ? <p>{t.signIn.setupIntro}</p> : null}
       <form
+        ref={form}
         className="stack"
         onSubmit={(event) => {
           event.preventDefault();
