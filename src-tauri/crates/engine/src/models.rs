@@ -197,8 +197,10 @@ impl Engine {
             return Err(format!("host.llm: a model's name has at most {MODEL_LIMIT} characters"));
         }
         let answer = Answer::new();
-        if let (Some(app), Some((chat, _))) = (&app, &tag) {
-            self.streams().add(&account, app, chat, &answer);
+        match (&app, &tag) {
+            (Some(app), Some((chat, _))) => self.streams().add(&account, app, chat, &answer),
+            (Some(app), None) => self.streams().watch(&account, app, &answer),
+            (None, _) => {}
         }
         let run = Run {
             engine: self.clone(),

@@ -2,7 +2,7 @@
 //! own pace; so a page that reloads, or comes late, finds all of it. Nobody's slowness holds anyone else up.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -147,7 +147,10 @@ impl Answer {
 
 /// Answers by the app they belong to and the name its page gave them.
 #[derive(Default)]
-pub struct Streams(Mutex<HashMap<(AccountId, AppId), Vec<Named>>>);
+pub struct Streams(Mutex<HashMap<(AccountId, AppId), Vec<Named>>>, Mutex<Nameless>);
+
+/// Running answers that no page can name; they end with their app all the same.
+type Nameless = HashMap<(AccountId, AppId), Vec<Weak<Answer>>>;
 
 type Named = (String, Arc<Answer>);
 
@@ -190,6 +193,17 @@ impl Streams {
         }
     }
 
+    /// Remembers an answer without a name as long as it runs.
+    pub fn watch(&self, account: &AccountId, app: &AppId, answer: &Arc<Answer>) {
+        let mut all = self.1.lock();
+        all.retain(|_, list| {
+            list.retain(|answer| answer.strong_count() > 0);
+            !list.is_empty()
+        });
+        let list = all.entry((account.clone(), app.clone())).or_default();
+        list.push(Arc::downgrade(answer));
+    }
+
     /// The newest answer of that name.
     pub fn find(&self, account: &AccountId, app: &AppId, name: &str) -> Option<Arc<Answer>> {
         let all = self.0.lock();
@@ -226,6 +240,12 @@ impl Streams {
         {
             answer.stop();
         }
+        let nameless = self.1.lock().remove(&(account.clone(), app.clone()));
+        nameless
+            .into_iter()
+            .flatten()
+            .filter_map(|answer| answer.upgrade())
+            .for_each(|answer| answer.stop());
     }
 }
 
@@ -278,6 +298,21 @@ mod tests {
             .map(|name| streams.find(&account, &app, name).is_some())
             .collect();
         assert_eq!(kept, [true, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn a_removed_apps_answers_stop_whether_named_or_not() {
+        let (account, streams) = (AccountId::random(), Streams::default());
+        let (a, b) = (AppId::parse("a").unwrap(), AppId::parse("b").unwrap());
+        let (named, nameless, others) = (Answer::new(), Answer::new(), Answer::new());
+        streams.add(&account, &a, "x", &named);
+        streams.watch(&account, &a, &nameless);
+        streams.watch(&account, &b, &others);
+        streams.stop_app(&account, &a);
+        assert!(named.stopped() && nameless.stopped() && !others.stopped());
+        drop(others);
+        streams.watch(&account, &a, &named);
+        assert_eq!(streams.1.lock().len(), 1, "what has ended is forgotten");
     }
 
     #[test]
