@@ -1,12 +1,10 @@
 // What the scripts share: the configuration from the test, the browsers, the first start done by a person's means.
 
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const CHROMIUM = process.env.CHRYSALIS_TEST_CHROMIUM ?? "/usr/bin/chromium";
+export const CHROMIUM = process.env.CHRYSALIS_TEST_CHROMIUM ?? "/usr/bin/chromium";
 
 /** Nothing of the browser's own goes out, so that what is heard comes from the page. Root cannot use its sandbox. */
 export const CHROMIUM_ARGS = [
@@ -35,6 +33,8 @@ export async function main(script) {
     console.error(error);
     process.exitCode = 1;
   }
+  // A browser that does not end must not keep the test waiting.
+  process.exit();
 }
 
 /** Chromium with a profile of its own, gone with it. */
@@ -48,15 +48,6 @@ export async function withChromium(args, use) {
     return await use(browser);
   } finally {
     await browser.close();
-  }
-}
-
-export async function withFolder(use) {
-  const folder = await mkdtemp(join(tmpdir(), "chrysalis-browser-"));
-  try {
-    return await use(folder);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
   }
 }
 

@@ -1,7 +1,7 @@
 //! What the browser tests share: the program itself, the model server that nobody here wrote, and node with a script.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use serde_json::Value;
 /// How long a program may take to say that it is there. A debug build on a busy machine needs a few seconds.
 const START: Duration = Duration::from_secs(60);
 /// How long a script with its browser may take in all.
-const SCRIPT: Duration = Duration::from_secs(420);
+const SCRIPT: Duration = Duration::from_secs(600);
 
 /// An empty folder of this test alone, under cargo's own folder for tests. What is left there can be looked at.
 pub fn fresh(name: &str) -> PathBuf {
@@ -167,11 +167,13 @@ pub fn node(script: &str, config: &Value) -> Value {
         .unwrap()
         .write_all(config.to_string().as_bytes())
         .unwrap();
-    let mut errors = child.stderr.take().unwrap();
+    let errors = child.stderr.take().unwrap();
+    let name = script.to_owned();
     let errors = thread::spawn(move || {
-        let mut text = String::new();
-        let _ = errors.read_to_string(&mut text);
-        text
+        BufReader::new(errors)
+            .lines()
+            .map_while(Result::ok)
+            .for_each(|line| println!("{name}: {line}"));
     });
     let out = BufReader::new(child.stdout.take().unwrap());
     let (send, lines) = mpsc::channel();
@@ -193,9 +195,6 @@ pub fn node(script: &str, config: &Value) -> Value {
         }
     }
     drop(script_running);
-    let errors = errors.join().unwrap();
-    if !errors.is_empty() {
-        println!("{errors}");
-    }
+    let _ = errors.join();
     result.unwrap_or_else(|| panic!("{script} failed, see above"))
 }

@@ -1,0 +1,2 @@
+// Written anew by the test, with the addresses of its listeners.
+globalThis.HOSTILE = { http: "", cross: "", host: "", own: {}, launcher: "" };
