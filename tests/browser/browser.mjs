@@ -74,7 +74,7 @@ export async function pictures(page, folder, name) {
   for (const [view, size, colorScheme] of VIEWS) {
     await page.setViewportSize(size);
     await page.emulateMedia({ colorScheme });
-    await page.screenshot({ path: join(folder, `${name}-${view}.png`) });
+    await page.screenshot({ path: join(folder, `${name}-${view}.png`), animations: "disabled" });
   }
   await page.setViewportSize(VIEWS[0][1]);
   await page.emulateMedia({ colorScheme: "light" });

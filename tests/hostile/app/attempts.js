@@ -474,7 +474,7 @@ globalThis.ATTEMPTS = [
   steal("bridge-absolute", (x) => answered(`${x.launcher}/v1/me`, { credentials: "include" })),
   steal("bridge-other-app-store", (x) => answered(`/v1/apps/${x.config.otherApp}/__storage`)),
   steal("bridge-other-app-routes", (x) => answered(`/v1/apps/${x.config.otherApp}/plugins`)),
-  steal("bridge-other-app-files", (x) => answered(x.other.replace(x.launcher, "") + "secret.txt")),
+  steal("bridge-other-app-files", (x) => answered(`${x.other.replace(x.launcher, "")}secret.txt`)),
   steal(
     "other-app-image",
     (x) =>
@@ -532,7 +532,7 @@ globalThis.ATTEMPTS = [
   steal("shell-port-climbs", () => asked("/frame/x/../../v1/me"), ALONE),
   steal("shell-port-backslash", () => asked("/\\v1\\me"), ALONE),
   steal("shell-port-absolute", (x) => asked(`${x.launcher}/v1/me`), ALONE),
-  steal("shell-port-other-app", (x) => asked(x.other.replace(x.launcher, "") + "secret.txt"), ALONE),
+  steal("shell-port-other-app", (x) => asked(`${x.other.replace(x.launcher, "")}secret.txt`), ALONE),
   steal(
     "shell-port-as-owner",
     () =>
