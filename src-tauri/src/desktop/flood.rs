@@ -17,7 +17,7 @@ const STOP_AFTER: u64 = 5_000;
 const DROPPED_UNIT: f64 = 1024.0;
 /// What a file costs, in messages: a thousand pictures in one page are no flood. Each file asked for takes the main
 /// process some 10 kB until it is answered, which is what bounds this.
-pub const FILE_COST: f64 = 8.0;
+pub const FILE_COST: f64 = 10.0;
 /// What an oversized or malformed message costs, in messages: a page that keeps sending them is stopped sooner.
 pub const BAD_MESSAGE_COST: f64 = 50.0;
 
