@@ -225,6 +225,8 @@ fn a_web_process_that_dies_takes_nothing_with_it() {
     let home = home();
     let desktop = Desktop::start(&home);
     apps(&home, &desktop);
+    let launchers = desktop.web_processes();
+    assert_eq!(launchers.len(), 1);
     desktop.open("calm");
     let worst = desktop.open_process("worst");
     let window = desktop.window("worst");
@@ -254,4 +256,17 @@ fn a_web_process_that_dies_takes_nothing_with_it() {
         desktop.run_in("calm", "return (await measure(200)).length > 0"),
         Ok(json!(true))
     );
+
+    // The launcher's own web process: it is loaded again by itself, and the app windows stay.
+    desktop.eval("calm", "globalThis.still = 'here'");
+    let before = desktop.web_processes();
+    process::signal(launchers[0], libc::SIGKILL);
+    wait_for("the launcher's new web process", || {
+        let now = desktop.web_processes();
+        (now.len() == before.len() && !now.contains(&launchers[0])).then_some(())
+    });
+    assert!(desktop.runs() && screen::find("Chrysalis").is_some());
+    assert_eq!(desktop.eval("calm", "globalThis.still"), "here");
+    screen::find("Chrysalis").expect("the launcher").focus();
+    screen::picture(&folder.join("launcher-again.png"));
 }

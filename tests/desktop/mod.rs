@@ -103,8 +103,8 @@ impl Desktop {
         desktop.launcher.begin(home.program(), &["--home".into(), path]);
         let driver = desktop.webdriver.id();
         desktop.pid = wait_for("the main process", || {
-            let tree = process::tree(driver).into_iter();
-            tree.filter(|pid| process::name(*pid) == "chrysalis").next()
+            let mut tree = process::tree(driver).into_iter();
+            tree.find(|pid| process::name(*pid) == "chrysalis")
         });
         desktop.launcher.until("the launcher to be ready", |page| {
             page.run("return document.documentElement.dataset.ready === ''", &[]) == true
