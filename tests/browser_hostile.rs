@@ -114,8 +114,8 @@ const FIREFOX_FRAME: &[&str] = &[
     "own-child-turn",
 ];
 
-/// What is more in a tab, where no shell page is above to forbid it: the tab goes where it likes. It has nothing to
-/// take along: without the shell there is no bridge, and so no answer of the engine.
+/// What is more in a tab, where no shell page is above to forbid it: the tab goes where its page likes. There is no bridge
+/// there and so no answer of the engine; what the app itself has stored stands in its page and could be taken along.
 const FIREFOX_TAB: &[&str] = &[
     "location",
     "location-name",

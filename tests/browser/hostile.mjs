@@ -13,7 +13,7 @@ const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 /** How long silence is listened to after the last attempt. In the twin, all is heard in a fraction of it. */
 const SILENCE_MS = 5_000;
 /** How long one attempt alone has, before the next. */
-const EACH_MS = 800;
+const EACH_MS = 500;
 
 /** Chromium by Playwright, Firefox by Puppeteer over WebDriver BiDi, behind the few calls that this script needs. */
 async function launch(browser) {
