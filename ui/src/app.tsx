@@ -7,7 +7,7 @@ import { oneLine } from "./parts/text";
 import { go, type Route, useRoute, writeRoute } from "./route";
 import { Home } from "./screens/home";
 import { SignIn } from "./screens/sign-in";
-import { type Engine, EngineContext, useAct, useEngine } from "./state";
+import { type Engine, EngineContext, RECONNECTED, useAct, useEngine } from "./state";
 import { showTheme } from "./theme";
 
 // The screens that a start does not need come when they are opened.
@@ -88,7 +88,8 @@ export function App({ backend, setupToken, first }: Props) {
     return backend.events(tell, (now) => {
       setConnected(now);
       // What changed while nobody listened is loaded again.
-      if (now && lost) for (const type of ["apps_changed", "connections_changed"]) tell({ type, payload: {} });
+      if (now && lost)
+        for (const type of ["apps_changed", "connections_changed", RECONNECTED]) tell({ type, payload: {} });
       lost = !now;
     });
   }, [backend, inside]);

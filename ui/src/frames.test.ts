@@ -41,7 +41,7 @@ afterEach(async () => {
   vi.restoreAllMocks();
 });
 
-async function open(answer?: () => Response) {
+async function open(answer?: () => Response, rest?: () => Response) {
   const frame = await openFrame({
     app: "chat",
     title: "Chat",
@@ -51,7 +51,7 @@ async function open(answer?: () => Response) {
       if (init?.method === "POST" && String(input).endsWith("/frame")) {
         return answer?.() ?? Response.json({ token: TOKEN, url: "https://evil.example/" });
       }
-      return new Response("ok");
+      return rest?.() ?? new Response("ok");
     },
     onDownload: () => {},
     onLink: () => {},
@@ -72,6 +72,15 @@ describe("an app's frame", () => {
     expect(iframe.getAttribute("allow")).toBe("");
     expect(iframe.getAttribute("referrerpolicy")).toBe("no-referrer");
     expect(iframe.dataset.src).toBe(`/frame/${TOKEN}/`);
+  });
+
+  it("knows when the engine does not know its token any more", async () => {
+    let status = 200;
+    const frame = await open(undefined, () => new Response("{}", { status }));
+    expect(await frame.alive()).toBe(true);
+    expect(calls.at(-1)).toBe("GET /v1/apps/chat/__storage");
+    status = 403;
+    expect(await frame.alive()).toBe(false);
   });
 
   it("gives a port to its own window only, once for each document", async () => {

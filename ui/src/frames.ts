@@ -35,6 +35,8 @@ export interface OpenFrame {
   readonly iframe: HTMLIFrameElement;
   /** Takes the frame down, lets storage writes that wait go out, and gives the token back. */
   close(): Promise<void>;
+  /** False when the engine does not know the frame's token any more, as after a restart: nothing in it works then. */
+  alive(): Promise<boolean>;
 }
 
 /** What a refused frame request said, with the engine's own words when there are some. */
@@ -159,6 +161,14 @@ export async function openFrame(o: FrameOptions): Promise<OpenFrame> {
       if (closed) return;
       takeDown();
       await giveBack();
+    },
+    alive: async () => {
+      const asked = await send(`/v1/apps/${app}/__storage`, {
+        headers: { "X-Chrysalis-Frame": token },
+        credentials: "omit",
+        redirect: "error",
+      });
+      return asked.status !== 403;
     },
   };
 }

@@ -11,6 +11,9 @@ export interface Engine {
   signedOut(): void;
 }
 
+/** Told like an event when the engine can be reached again. It may be another run of it. */
+export const RECONNECTED = "reconnected";
+
 export const EngineContext = createContext<Engine | null>(null);
 
 export function useEngine(): Engine {

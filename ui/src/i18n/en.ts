@@ -151,6 +151,7 @@ export const en = {
     flood: "This app was stopped because it sent more messages than a page needs to.",
     floodKept: "What it had stored is kept, and answers that were being written go on.",
     reload: "Open it again",
+    ended: "Chrysalis was started again, so this page has to be opened again. What it had stored is kept.",
     browserNote:
       "In this browser, a hostile app could still signal to the outside through the host name of a pre-connection or through WebRTC. A current Chromium, Chrome or Edge closes that too, and so does the desktop program.",
     gotIt: "Understood",

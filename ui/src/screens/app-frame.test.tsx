@@ -2,29 +2,39 @@
 import { act } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { expect, it, vi } from "vitest";
+import type { EngineEvent } from "../backend";
 import type { FrameOptions } from "../frames";
-import { EngineContext } from "../state";
+import { EngineContext, RECONNECTED } from "../state";
 import { AppFrame } from "./app-frame";
 
-const opened = vi.hoisted(() => ({ options: null as FrameOptions | null, closed: false }));
+const opened = vi.hoisted(() => ({ options: null as FrameOptions | null, closed: false, alive: true, turns: 0 }));
 vi.mock("../frames", async (original) => ({
   ...(await original<typeof import("../frames")>()),
   openFrame: (options: FrameOptions) => {
     opened.options = options;
     opened.closed = false;
+    opened.turns += 1;
     const close = async () => {
       opened.closed = true;
     };
-    return Promise.resolve({ iframe: document.createElement("iframe"), close });
+    const alive = () => Promise.resolve(opened.alive);
+    return Promise.resolve({ iframe: document.createElement("iframe"), close, alive });
   },
 }));
+
+const heard = new Set<(event: EngineEvent) => void>();
+const tell = (type: string) => act(async () => heard.forEach((listener) => void listener({ type, payload: {} })));
 
 async function show(): Promise<{ place: HTMLElement; root: Root }> {
   Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
   const place = document.body.appendChild(document.createElement("div"));
   const root = createRoot(place);
   const api = { launch: () => Promise.resolve({ apps: [] }) };
-  const engine = { api, listen: () => () => {}, signedOut: () => {} } as never;
+  const listen = (listener: (event: EngineEvent) => void) => {
+    heard.add(listener);
+    return () => heard.delete(listener);
+  };
+  const engine = { api, listen, signedOut: () => {} } as never;
   await act(async () => {
     root.render(
       <EngineContext value={engine}>
@@ -78,4 +88,24 @@ it("a page that pulls the focus out of a question is stopped", async () => {
   expect(place.querySelector("dialog")).toBe(null);
   expect(place.querySelector("[role=alert]")?.textContent).toContain("keyboard");
   await act(async () => root.unmount());
+});
+
+it("a page whose access ended with the engine's run is said to be so, and can be opened again", async () => {
+  const { place, root } = await show();
+  const { turns } = opened;
+  await tell(RECONNECTED);
+  expect(place.querySelector("[role=alert]")).toBe(null);
+  opened.alive = false;
+  await tell("apps_changed");
+  expect(place.querySelector("[role=alert]")).toBe(null);
+  await tell(RECONNECTED);
+  const note = place.querySelector("[role=alert]");
+  expect(note?.textContent).toContain("started again");
+  expect(opened.closed, "what stands in the page is not thrown away").toBe(false);
+  opened.alive = true;
+  await act(async () => note?.querySelector("button")?.click());
+  expect(opened.turns).toBe(turns + 1);
+  expect(place.querySelector("[role=alert]")).toBe(null);
+  await act(async () => root.unmount());
+  expect(heard.size).toBe(0);
 });

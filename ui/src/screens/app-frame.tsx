@@ -7,7 +7,7 @@ import { ErrorNote } from "../parts/error";
 import { Foreign, oneLine } from "../parts/text";
 import { noteOpened } from "../recent";
 import { go } from "../route";
-import { useLoaded } from "../state";
+import { RECONNECTED, useEngine, useLoaded } from "../state";
 
 const NOTED = "chrysalis.browser-noted";
 /** A dialog's answer counts only this long after it appeared: a page may time it to meet a click meant for itself. */
@@ -31,6 +31,8 @@ export function AppFrame({ id }: { id: string }) {
   const launch = useLoaded((a) => a.launch(), ["apps_changed"]);
   const [error, setError] = useState<unknown>(null);
   const [stopped, setStopped] = useState<"flood" | "focus" | null>(null);
+  const [ended, setEnded] = useState(false);
+  const { listen } = useEngine();
   const [turn, setTurn] = useState(0);
   const [download, setDownload] = useState<DownloadAsk | null>(null);
   const [link, setLink] = useState<LinkAsk | null>(null);
@@ -63,9 +65,11 @@ export function AppFrame({ id }: { id: string }) {
     if (!place) return;
     let gone = false;
     let close = () => {};
+    let deaf = () => {};
     refused.current = 0;
     setError(null);
     setStopped(null);
+    setEnded(false);
     setMuted(false);
     noteOpened(id);
     const end = (why: "flood" | "focus") => {
@@ -98,7 +102,17 @@ export function AppFrame({ id }: { id: string }) {
           close();
           end("focus");
         };
-        if (gone) close();
+        if (gone) return close();
+        // The page stays as it is: something may stand in it that was not sent yet.
+        deaf = listen((event) => {
+          if (event.type !== RECONNECTED) return;
+          frame.alive().then(
+            (alive) => {
+              if (!gone && !alive) setEnded(true);
+            },
+            () => {},
+          );
+        });
       },
       (failed: unknown) => {
         if (!gone) setError(failed);
@@ -106,11 +120,12 @@ export function AppFrame({ id }: { id: string }) {
     );
     return () => {
       gone = true;
+      deaf();
       close();
       setDownload(null);
       setLink(null);
     };
-  }, [id, turn]);
+  }, [id, turn, listen]);
 
   const again = () => setTurn((n) => n + 1);
   const dismiss = () => {
@@ -155,6 +170,14 @@ export function AppFrame({ id }: { id: string }) {
         <div className="note bad" role="alert">
           <p className="strong">{stopped === "focus" ? t.frame.stole : t.frame.flood}</p>
           <p>{t.frame.floodKept}</p>
+          <button type="button" className="small" onClick={again}>
+            {t.frame.reload}
+          </button>
+        </div>
+      ) : null}
+      {ended && !stopped ? (
+        <div className="note warn row wrap" role="alert">
+          <p className="grow">{t.frame.ended}</p>
           <button type="button" className="small" onClick={again}>
             {t.frame.reload}
           </button>
