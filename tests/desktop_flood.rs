@@ -65,6 +65,11 @@ fn apps(home: &Home, desktop: &Desktop) {
     desktop.no_first_start();
 }
 
+/// The value that 95 of 100 do not exceed; of sorted ones.
+fn most_of(sorted: &[Duration]) -> Duration {
+    sorted[sorted.len() * 95 / 100]
+}
+
 fn times(value: &Value) -> Vec<Duration> {
     let all = value.as_array().unwrap_or_else(|| panic!("no times: {value}"));
     let ms = all.iter().filter_map(Value::as_f64);
@@ -148,20 +153,29 @@ fn whatever_a_page_floods_the_launcher_answers_and_memory_stays_flat() {
             threads,
             stopped_after,
         } = measure(&desktop, worst, FLOOD_MS);
+        // Answers come one after the other, with 20 ms between them.
+        let mut passed = Duration::ZERO;
+        let lasted = launcher.iter().take_while(|time| {
+            let still = stopped_after.is_none_or(|stopped| passed < stopped);
+            passed += **time + Duration::from_millis(20);
+            still
+        });
+        let during = median(&mut lasted.copied().collect::<Vec<_>>());
         let (middle, most) = (
             median(&mut launcher),
             launcher.iter().max().copied().unwrap_or_default(),
         );
         let (calm_middle, calm_most) = (median(&mut calm), calm.iter().max().copied().unwrap_or_default());
         println!(
-            "{name}: launcher median {middle:.1?} max {most:.1?} of {}; other page median {calm_middle:.1?} max \
+            "{name}: launcher median {middle:.1?}, while it lasted {during:.1?}, 95% {:.1?}, max {most:.1?} of {}; other page median {calm_middle:.1?} max \
              {calm_most:.1?} of {}; main process {:+.1} MB, {threads} threads; stopped after {stopped_after:.1?}",
+            most_of(&launcher),
             launcher.len(),
             calm.len(),
             grown as f64 / 1e6
         );
-        if middle >= ANSWER {
-            failures.push(format!("{name}: the launcher took {middle:?}"));
+        if middle >= ANSWER || during >= ANSWER {
+            failures.push(format!("{name}: the launcher took {middle:?}, {during:?} while it lasted"));
         }
         if calm_middle >= ANSWER {
             failures.push(format!("{name}: another app's page took {calm_middle:?}"));
