@@ -175,7 +175,9 @@ fn whatever_a_page_floods_the_launcher_answers_and_memory_stays_flat() {
             grown as f64 / 1e6
         );
         if middle >= ANSWER || during >= ANSWER {
-            failures.push(format!("{name}: the launcher took {middle:?}, {during:?} while it lasted"));
+            failures.push(format!(
+                "{name}: the launcher took {middle:?}, {during:?} while it lasted"
+            ));
         }
         if calm_middle >= ANSWER {
             failures.push(format!("{name}: another app's page took {calm_middle:?}"));
