@@ -195,9 +195,15 @@ impl Db {
         })
     }
 
-    /// Folds the write-ahead log into the database file; called at a clean end.
-    pub fn checkpoint(&self) {
-        let _ = self.quick.lock().pragma_update(None, "wal_checkpoint", "TRUNCATE");
+    /// Folds the write-ahead log into the database file and closes it, at a clean end; whoever still asks gets errors.
+    /// Not left to the last owner being dropped: tasks that are cut off when the program ends never drop theirs.
+    pub fn close(&self) {
+        for connection in [&self.quick, &self.careful] {
+            // An empty database takes the file's place. Closing the last connection folds the log in and removes it.
+            if let Ok(nothing) = Connection::open_in_memory() {
+                *connection.lock() = nothing;
+            }
+        }
     }
 }
 
@@ -224,7 +230,7 @@ mod tests {
     fn damage_inside_the_file_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chrysalis.db");
-        Db::open(&path).unwrap().db.checkpoint();
+        Db::open(&path).unwrap().db.close();
         let mut bytes = std::fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle..].fill(0xa5);
@@ -246,5 +252,18 @@ mod tests {
         let error = Db::open(&path).unwrap_err();
         assert!(matches!(error, DbError::Newer(..)), "{error}");
         assert!(path.exists());
+    }
+
+    #[test]
+    fn closing_folds_the_log_in_though_someone_holds_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chrysalis.db");
+        let db = Db::open(&path).unwrap().db;
+        db.add_account(&policy::AccountId::random(), "ann", "admin").unwrap();
+        assert!(folder.path().join("chrysalis.db-wal").exists());
+        db.close();
+        assert!(!folder.path().join("chrysalis.db-wal").exists());
+        assert!(db.usernames().is_err());
+        assert_eq!(Db::open(&path).unwrap().db.usernames().unwrap(), ["ann"]);
     }
 }

@@ -333,6 +333,6 @@ impl Engine {
         self.0.router.write().take();
         self.plugins().pool().shutdown().await;
         let db = self.db().clone();
-        let _ = tokio::time::timeout(Duration::from_secs(5), blocking(move || db.checkpoint())).await;
+        let _ = tokio::time::timeout(Duration::from_secs(5), blocking(move || db.close())).await;
     }
 }
