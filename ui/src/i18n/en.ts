@@ -57,7 +57,7 @@ export const en = {
     steps: { name: "Your name", model: "A model", app: "An app" },
     stepOf: (n: number, of: number) => `Step ${n} of ${of}`,
     nameTitle: "What should apps call you?",
-    nameHint: "Apps show this name. It stays on this computer.",
+    nameHint: "1 to 32 letters (a–z), digits, - or _. Apps show this name. It stays on this computer.",
     modelTitle: "Which model should answer?",
     modelIntro: "You can add more, or change this, in Settings.",
     looking: "Looking for model servers on this computer…",
@@ -153,7 +153,7 @@ export const en = {
     reload: "Open it again",
     ended: "Chrysalis was started again, so this page has to be opened again. What it had stored is kept.",
     browserNote:
-      "In this browser, a hostile app could still signal to the outside through the host name of a pre-connection or through WebRTC. A current Chromium, Chrome or Edge closes that too, and so does the desktop program.",
+      "In this browser, a hostile app could still signal to the outside through host names that are looked up or through WebRTC. A current Chromium, Chrome or Edge closes that too, and so does the desktop program.",
     gotIt: "Understood",
   },
   download: {

@@ -284,7 +284,7 @@ function GeneralSettings({ settings, me, onSettings, onMe }: Props) {
             setName(value);
             setSaved(false);
           }}
-          maxLength={64}
+          maxLength={32}
           autoComplete="name"
           required
         />

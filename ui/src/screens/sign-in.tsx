@@ -79,7 +79,7 @@ export function SignIn({ token, onDone }: { token: string | null; onDone(): void
           onValue={setName}
           autoComplete="username"
           required
-          maxLength={64}
+          maxLength={32}
         />
         <Field
           label={t.signIn.password}

@@ -81,7 +81,7 @@ function NameStep({ me, onNext }: { me: Me; onNext(): void }) {
         hint={t.start.nameHint}
         value={name}
         onValue={setName}
-        maxLength={64}
+        maxLength={32}
         autoComplete="name"
       />
       <ErrorNote error={act.error} />
