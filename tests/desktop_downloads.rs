@@ -70,4 +70,25 @@ fn a_file_is_saved_by_the_persons_click_and_by_nothing_else() {
     assert_eq!(saved(), ["gnp.sh"]);
     assert_eq!(fs::read_to_string(downloads.join("gnp.sh")).unwrap(), "yes");
     assert!(!home.folder().join("gnp.sh").exists());
+
+    // A question goes when the page that asked is loaded anew, and does not stand in the way of the new page's own.
+    bar(false);
+    desktop.eval("notes", "save('earlier.txt', 'no'); 1");
+    bar(true);
+    desktop.mark_stale("notes");
+    desktop.eval("notes", "location.reload(); 1");
+    let whole_again = format!("globalThis.stale !== true && typeof save === 'function' && innerHeight >= {whole}");
+    desktop.until("notes", "the new page without a bar", &whole_again, |value| {
+        *value == true
+    });
+    desktop.eval("notes", "save('later.txt', 'yes'); 1");
+    bar(true);
+    wait_for("the later file", || {
+        window.click(width - 180, 24);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        saved().contains(&"later.txt".to_owned()).then_some(())
+    });
+    let mut names = saved();
+    names.sort();
+    assert_eq!(names, ["gnp.sh", "later.txt"]);
 }

@@ -91,10 +91,45 @@ fn with_no_tray_the_last_window_ends_the_program() {
     assert_eq!(desktop.call("GET", "/v1/me", &Value::Null).0, 200);
 }
 
+#[test]
+fn a_removed_app_takes_its_window_along() {
+    let home = home();
+    let desktop = with_an_app(&home);
+    desktop.add(AppFolder::new(home.folder(), "other").path(), "other");
+    desktop.open("notes");
+    desktop.open("other");
+    // By the command line.
+    let removed = home.command(&["app", "remove", "notes"]).output();
+    let removed = removed.expect("the program starts");
+    assert!(removed.status.success(), "{removed:?}");
+    hidden("notes");
+    assert_eq!(
+        desktop.eval("other", "1 + 1"),
+        2,
+        "only the removed app's window closes"
+    );
+    // Added again it is opened as if it had never been.
+    desktop.add(&home.folder().join("notes"), "notes");
+    desktop.open("notes");
+    desktop.window("notes");
+    // From the launcher; and a page that does not let go is no different.
+    desktop.eval("other", "setTimeout(() => { for (;;); }, 0); 1");
+    assert_eq!(desktop.call("DELETE", "/v1/apps/other", &Value::Null).0, 204);
+    hidden("other");
+    assert!(desktop.try_eval("other", "1").is_err());
+    assert_eq!(desktop.eval("notes", "1 + 1"), 2);
+}
+
 /// Something that shows tray icons, on the test's own session bus: just enough of one to be believed.
 struct TrayHost {
     end: glib::MainLoop,
     thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// What registered with it: a connection's name and the path of an object there.
+struct Item {
+    owner: String,
+    path: String,
 }
 
 const WATCHER: &str = "<node><interface name='org.kde.StatusNotifierWatcher'>\
@@ -106,7 +141,7 @@ const WATCHER: &str = "<node><interface name='org.kde.StatusNotifierWatcher'>\
 
 impl TrayHost {
     /// Gives the host and what registers with it.
-    fn start() -> (TrayHost, mpsc::Receiver<()>) {
+    fn start() -> (TrayHost, mpsc::Receiver<Item>) {
         let (ready, started) = mpsc::channel();
         let (tell, items) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -127,8 +162,10 @@ impl TrayHost {
                     bus.register_object(
                         "/StatusNotifierWatcher",
                         &interface,
-                        move |_, _, _, _, _, _, call| {
-                            let _ = tell.send(());
+                        move |_, owner, _, _, _, arguments, call| {
+                            let owner = owner.to_owned();
+                            let path = arguments.child_value(0).str().unwrap_or_default().to_owned();
+                            let _ = tell.send(Item { owner, path });
                             call.return_value(None);
                         },
                         |_, _, _, _, name| match name {
@@ -190,4 +227,98 @@ fn with_a_tray_the_program_stays_and_when_the_tray_goes_nobody_is_stranded() {
     desktop.window(LAUNCHER);
     assert!(desktop.runs());
     assert_eq!(desktop.eval("notes", "1 + 1"), json!(2));
+}
+
+/// The program's tray icon as what shows it would read it.
+struct TrayItem {
+    bus: gio::DBusConnection,
+    item: Item,
+}
+
+impl TrayItem {
+    fn of(item: Item) -> TrayItem {
+        let address = std::env::var("DBUS_SESSION_BUS_ADDRESS").expect("a session bus");
+        let flags = gio::DBusConnectionFlags::AUTHENTICATION_CLIENT | gio::DBusConnectionFlags::MESSAGE_BUS_CONNECTION;
+        let bus = gio::DBusConnection::for_address_sync(&address, flags, None, gio::Cancellable::NONE)
+            .expect("the session bus");
+        TrayItem { bus, item }
+    }
+
+    fn ask(&self, path: &str, interface: &str, method: &str, arguments: &glib::Variant) -> glib::Variant {
+        let answer = self.bus.call_sync(
+            Some(&self.item.owner),
+            path,
+            interface,
+            method,
+            Some(arguments),
+            None,
+            gio::DBusCallFlags::NONE,
+            10_000,
+            gio::Cancellable::NONE,
+        );
+        answer.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn menu(&self) -> String {
+        let which = ("org.kde.StatusNotifierItem", "Menu").to_variant();
+        let answer = self.ask(&self.item.path, "org.freedesktop.DBus.Properties", "Get", &which);
+        let path = answer.child_value(0).as_variant().expect("a value");
+        path.str().expect("a path").to_owned()
+    }
+
+    /// The menu's lines: number and text.
+    fn lines(&self) -> Vec<(i32, String)> {
+        let all = (0i32, -1i32, Vec::<String>::new()).to_variant();
+        let answer = self.ask(&self.menu(), "com.canonical.dbusmenu", "GetLayout", &all);
+        let children = answer.child_value(1).child_value(2);
+        let lines = children.iter().filter_map(|child| {
+            let child = child.as_variant()?;
+            let id = child.child_value(0).get::<i32>()?;
+            let properties = glib::VariantDict::new(Some(&child.child_value(1)));
+            let label = properties.lookup_value("label", None)?;
+            Some((id, label.str()?.to_owned()))
+        });
+        lines.collect()
+    }
+
+    /// Clicks a line, once it is there.
+    fn click(&self, text: &str) {
+        let id = wait_for(&format!("{text:?} in the tray's menu"), || {
+            let line = self.lines().into_iter().find(|(_, label)| label == text);
+            line.map(|(id, _)| id)
+        });
+        let event = (id, "clicked", 0i32.to_variant().to_variant(), 0u32).to_variant();
+        self.ask(&self.menu(), "com.canonical.dbusmenu", "Event", &event);
+    }
+}
+
+#[test]
+fn the_trays_menu_opens_the_launcher_and_apps_and_ends_the_program() {
+    let (_host, items) = TrayHost::start();
+    let home = home();
+    let desktop = with_an_app(&home);
+    let item = TrayItem::of(items.recv_timeout(testkit::PATIENCE).expect("a tray icon"));
+    let texts = || item.lines().into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+    wait_for("the menu", || {
+        (texts().contains(&"Quit".to_owned()) && !texts().contains(&"notes".to_owned())).then_some(())
+    });
+    desktop.window(LAUNCHER).close();
+    hidden(LAUNCHER);
+    item.click("Open Chrysalis");
+    desktop.window(LAUNCHER);
+
+    desktop.open("notes");
+    desktop.window("notes").close();
+    item.click("notes");
+    desktop.window("notes");
+    desktop.until("notes", "the page", "document.readyState", |state| *state == "complete");
+    // An app that is gone is no longer offered.
+    desktop.command_line().send("DELETE", "/v1/apps/notes", &json!({})).ok();
+    hidden("notes");
+    wait_for("the menu without the app", || {
+        (!texts().contains(&"notes".to_owned())).then_some(())
+    });
+    assert!(desktop.runs());
+    item.click("Quit");
+    wait_for("the program to end", || (!desktop.runs()).then_some(()));
 }

@@ -91,6 +91,13 @@ pub fn open(app: &AppHandle, shell: &Arc<Shell>, door: Arc<dyn Door>, id: AppId,
     Ok(())
 }
 
+/// Closes an app's window, if it is open, as the person would.
+pub fn close(app: &AppHandle, id: &AppId) {
+    if let Some(window) = app.get_window(&format!("{PREFIX}{id}")) {
+        let _ = window.close();
+    }
+}
+
 /// The window is about to close: its webview goes first, while the window is still whole.
 pub fn closing(label: &str) {
     let view = label

@@ -53,7 +53,8 @@ pub struct Question {
 pub trait Page: Send + Sync + 'static {
     /// Runs a script in the page; `done` once the page's process has run it, or never will.
     fn evaluate(&self, script: String, done: Box<dyn FnOnce() + Send>);
-    /// Asks the person. A sender dropped without an answer means no.
+    /// Asks the person. A sender dropped without an answer means no; once the receiver is dropped, nobody waits for the
+    /// answer any more and the question is taken away.
     fn ask(&self, question: Question) -> oneshot::Receiver<bool>;
     /// Opens an address in the person's browser.
     fn open_link(&self, url: String);

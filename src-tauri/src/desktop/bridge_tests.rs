@@ -445,6 +445,31 @@ async fn links_and_files_are_asked_for_and_a_no_is_a_no() {
 }
 
 #[tokio::test]
+async fn a_question_of_an_earlier_page_load_is_nobodys() {
+    let bench = Bench::new(Router::new());
+    let link = json!({"t": "link", "url": "https://example.org/a"});
+    let first = bench.load().await;
+    bench.send(&first, link.clone());
+    bench.page.until(|page| page.asked.lock().unwrap().len() == 1).await;
+    let second = bench.load().await;
+    // Where the page's window shows it, this is what takes the question away.
+    bench
+        .page
+        .until(|page| page.asked.lock().unwrap()[0].1.is_closed())
+        .await;
+    let (_, late) = bench.page.asked.lock().unwrap().pop().unwrap();
+    assert_eq!(late.send(true), Err(true));
+    // The new load may ask at once.
+    let other = json!({"t": "link", "url": "https://example.org/b"});
+    bench.send(&second, other);
+    bench.page.until(|page| page.asked.lock().unwrap().len() == 1).await;
+    let (_, answer) = bench.page.asked.lock().unwrap().pop().unwrap();
+    answer.send(true).unwrap();
+    bench.page.until(|page| !page.links.lock().unwrap().is_empty()).await;
+    assert_eq!(*bench.page.links.lock().unwrap(), ["https://example.org/b"]);
+}
+
+#[tokio::test]
 async fn the_event_socket_carries_events_and_closes() {
     let events = || async {
         let body = "data: {\"type\":\"hello\",\"payload\":{}}\n\ndata: {\"n\":1}\n\n";

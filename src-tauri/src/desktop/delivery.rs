@@ -212,13 +212,14 @@ pub async fn events(outbox: &Outbox, id: u64, flow: &Flow, answer: Response<Body
 
 /// Reads the `data` of server-sent events as our own engine writes them: one or more `data:` lines, a blank line.
 #[derive(Default)]
-struct Events {
+pub struct Events {
     line: Vec<u8>,
     data: Option<String>,
 }
 
 impl Events {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
+    /// Takes the next bytes, gives the data of every event they complete.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut out = Vec::new();
         for &byte in bytes {
             if byte != b'\n' {

@@ -175,10 +175,8 @@ pub fn quit(app: AppHandle, webview: tauri::Webview) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens an installed app; also what the tray does.
-pub async fn open_by_id(app: &AppHandle, shell: &Arc<Shell>, id: &str) -> Result<(), String> {
-    let id = AppId::parse(id).map_err(|error| error.to_string())?;
-    let engine = shell.engine().await?;
+/// Every installed app, as `GET /v1/launch` lists it.
+pub async fn installed(engine: &Arc<dyn door::Door>) -> Result<Vec<serde_json::Value>, String> {
     let caller = Caller::Owner {
         account: engine.owner(),
     };
@@ -191,16 +189,23 @@ pub async fn open_by_id(app: &AppHandle, shell: &Arc<Shell>, id: &str) -> Result
         .collect()
         .await
         .map_err(|error| format!("the list of apps could not be read: {error}"))?;
-    let list: serde_json::Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
+    let mut list: serde_json::Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
     if !status.is_success() {
         let why = list["error"].as_str().unwrap_or("no reason given");
         return Err(format!("the list of apps could not be read: {why}"));
     }
-    let found = list["apps"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|app| app["id"] == id.as_str());
+    match list["apps"].take() {
+        serde_json::Value::Array(apps) => Ok(apps),
+        _ => Err("the list of apps could not be read: it is not there".into()),
+    }
+}
+
+/// Opens an installed app; also what the tray does.
+pub async fn open_by_id(app: &AppHandle, shell: &Arc<Shell>, id: &str) -> Result<(), String> {
+    let id = AppId::parse(id).map_err(|error| error.to_string())?;
+    let engine = shell.engine().await?;
+    let installed = installed(&engine).await?;
+    let found = installed.iter().find(|app| app["id"] == id.as_str());
     let Some(found) = found else {
         return Err(format!("no app \"{id}\" is installed"));
     };

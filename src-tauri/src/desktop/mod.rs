@@ -18,6 +18,7 @@ mod launcher;
 mod message;
 mod outbox;
 mod places;
+mod removed;
 mod session;
 mod storage;
 #[cfg(test)]
@@ -123,6 +124,7 @@ pub fn run(runtime: Handle, home: PathBuf, open: impl Future<Output = Opened> + 
             });
             launcher::open(app.handle(), &shell)?;
             tray::watch(app.handle().clone(), shell.clone());
+            removed::watch(app.handle().clone(), shell.clone());
             quit_on_signals(app.handle().clone(), &runtime);
             #[cfg(feature = "test-hook")]
             hook::listen(&shell);

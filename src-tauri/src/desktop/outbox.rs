@@ -73,6 +73,11 @@ impl Outbox {
             .send_modify(|progress| progress.seen = progress.seen.max(n.min(progress.sent)));
     }
 
+    /// Waits until the page load is over.
+    pub async fn closed(&self) {
+        let _ = self.progress.subscribe().wait_for(|progress| progress.closed).await;
+    }
+
     /// Ends the queue; what waits is dropped.
     pub fn close(&self) {
         self.room.close();

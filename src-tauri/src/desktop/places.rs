@@ -96,6 +96,15 @@ impl Places {
         }
     }
 
+    /// Takes a removed app out of the recent ones.
+    pub fn removed(&self, id: &str) {
+        if let Ok(mut kept) = self.kept.lock() {
+            let before = kept.0.recent.len();
+            kept.0.recent.retain(|app| app.id != id);
+            kept.1 |= kept.0.recent.len() != before;
+        }
+    }
+
     pub fn recent(&self) -> Vec<Recent> {
         self.kept.lock().map(|kept| kept.0.recent.clone()).unwrap_or_default()
     }

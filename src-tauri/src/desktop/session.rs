@@ -439,7 +439,12 @@ async fn ask(shared: &Shared, load: &Load, asking: &Semaphore, question: Questio
     if load.declined.load(Ordering::Relaxed) >= DECLINED_LIMIT {
         return false;
     }
-    let yes = shared.page.ask(question).await.unwrap_or(false);
+    let yes = tokio::select! {
+        biased;
+        // Whoever asked is gone: the question goes too, and an answer that comes all the same counts for nothing.
+        () = load.outbox.closed() => return false,
+        answer = shared.page.ask(question) => answer.unwrap_or(false),
+    };
     if !yes {
         load.declined.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Questions and messages above a page, drawn by us: the page can neither see nor click them.
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use gtk::glib;
@@ -15,10 +15,18 @@ use super::super::bridge::Question;
 /// gains nothing.
 const SLEEP: Duration = Duration::from_millis(700);
 
+/// How often a standing question is checked for whether anyone still waits for the answer.
+const STILL_WANTED: Duration = Duration::from_millis(100);
+
+/// Where the answer to a question goes, until it is given.
+type Answer = RefCell<Option<oneshot::Sender<bool>>>;
+
 /// The place above one page.
 pub struct Bars {
     area: gtk::Box,
     question: Rc<RefCell<Option<InfoBar>>>,
+    /// Of the question that stands. It is the bar that holds it, so it goes with the bar.
+    answer: RefCell<Weak<Answer>>,
     trouble: Rc<RefCell<Option<InfoBar>>>,
 }
 
@@ -32,18 +40,32 @@ impl Bars {
         Bars {
             area,
             question: Rc::default(),
+            answer: RefCell::default(),
             trouble: Rc::default(),
         }
     }
 
-    /// Asks. While another question stands, the sender is dropped, which means no.
+    /// Asks. While another question stands, the sender is dropped, which means no. A question whose answer nobody waits
+    /// for any more, since the page was loaded anew, goes away by itself.
     pub fn ask(&self, question: &Question, answer: oneshot::Sender<bool>) {
-        if self.question.borrow().is_some() {
+        if !wanted(&answer) {
             return;
         }
+        if self.question.borrow().is_some() {
+            let stands = self.answer.borrow().upgrade();
+            if stands.is_some_and(|stands| stands.borrow().as_ref().is_some_and(wanted)) {
+                return;
+            }
+            take_away(&self.area, &self.question);
+        }
+        let answer: Rc<Answer> = Rc::new(RefCell::new(Some(answer)));
+        *self.answer.borrow_mut() = Rc::downgrade(&answer);
+        let (waiting, slot, area) = (Rc::downgrade(&answer), self.question.clone(), self.area.clone());
         let buttons = [(question.yes, true), (question.no, false)];
-        let answer = move |yes| {
-            let _ = answer.send(yes);
+        let give = move |yes| {
+            if let Some(answer) = answer.take() {
+                let _ = answer.send(yes);
+            }
         };
         self.show(
             &self.question,
@@ -51,8 +73,18 @@ impl Bars {
             &question.text,
             &buttons,
             true,
-            answer,
+            give,
         );
+        glib::timeout_add_local(STILL_WANTED, move || {
+            let Some(answer) = waiting.upgrade() else {
+                return glib::ControlFlow::Break;
+            };
+            if answer.borrow().as_ref().is_some_and(wanted) {
+                return glib::ControlFlow::Continue;
+            }
+            take_away(&area, &slot);
+            glib::ControlFlow::Break
+        });
     }
 
     /// Shows a message instead of whatever stands there; an open question counts as declined.
@@ -64,10 +96,7 @@ impl Bars {
     /// Takes everything away.
     pub fn clear(&self) {
         for slot in [&self.question, &self.trouble] {
-            let bar = slot.borrow_mut().take();
-            if let Some(bar) = bar {
-                self.area.remove(&bar);
-            }
+            take_away(&self.area, slot);
         }
     }
 
@@ -119,5 +148,17 @@ impl Bars {
         bar.show_all();
         self.area.pack_start(&bar, false, false, 0);
         *slot.borrow_mut() = Some(bar);
+    }
+}
+
+/// Whether someone waits for the answer.
+fn wanted(answer: &oneshot::Sender<bool>) -> bool {
+    !answer.is_closed()
+}
+
+fn take_away(area: &gtk::Box, slot: &RefCell<Option<InfoBar>>) {
+    let bar = slot.borrow_mut().take();
+    if let Some(bar) = bar {
+        area.remove(&bar);
     }
 }

@@ -24,6 +24,8 @@ pub use tray_host::watch_tray_host;
 
 /// How long a page may fail to react before the person is offered to load it again.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the offer stays away after the person chose to wait.
+const WAIT: Duration = Duration::from_secs(10);
 /// How often an app's page is asked whether it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The same for the launcher, which is loaded again without asking.
@@ -159,6 +161,8 @@ pub struct View {
     trouble: Cell<Trouble>,
     /// The heartbeat that has not been answered yet.
     asked: Cell<Option<Instant>>,
+    /// The person chose to wait for a page that does not answer, until then.
+    waits: Cell<Option<Instant>>,
     own: RefCell<Weak<View>>,
 }
 
@@ -198,6 +202,7 @@ impl View {
             bridge,
             trouble: Cell::new(Trouble::None),
             asked: Cell::new(None),
+            waits: Cell::new(None),
             own: RefCell::default(),
         });
         *view.own.borrow_mut() = Rc::downgrade(&view);
@@ -271,6 +276,7 @@ impl View {
     fn load(&self) {
         self.trouble.set(Trouble::None);
         self.asked.set(None);
+        self.waits.set(None);
         self.bars.clear();
         self.web.webview().show();
         if let Err(error) = self.web.load_url(&self.home) {
@@ -291,6 +297,7 @@ impl View {
 
     fn hung(&self, hung: bool) {
         match (self.trouble.get(), hung) {
+            (Trouble::None, true) if self.waits.get().is_some_and(|until| Instant::now() < until) => {}
             (Trouble::None, true) => {
                 self.trouble.set(Trouble::Hung);
                 let own = self.own.borrow().clone();
@@ -301,6 +308,7 @@ impl View {
                             if reload {
                                 view.reload();
                             } else {
+                                view.waits.set(Some(Instant::now() + WAIT));
                                 view.trouble.set(Trouble::None);
                             }
                         }
