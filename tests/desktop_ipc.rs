@@ -318,3 +318,259 @@ fn messages_past_the_bridges_script_change_nothing_of_others() {
         0
     );
 }
+
+/// Every route of the contract, an address of it, and whether the launcher may: it speaks as the owner, and what is only
+/// for the command line is not for it.
+const AS_OWNER: &[(&str, &str, &str, bool)] = &[
+    ("GET", "/v1/health", "/v1/health", true),
+    ("GET", "/v1/auth/users", "/v1/auth/users", true),
+    ("POST", "/v1/auth/setup", "/v1/auth/setup", true),
+    ("POST", "/v1/auth/login", "/v1/auth/login", true),
+    ("POST", "/v1/auth/logout", "/v1/auth/logout", true),
+    ("POST", "/v1/auth/rename", "/v1/auth/rename", true),
+    ("PUT", "/v1/auth/password", "/v1/auth/password", true),
+    ("POST", "/v1/auth/reset-password", "/v1/auth/reset-password", false),
+    ("GET", "/v1/me", "/v1/me", true),
+    ("GET", "/v1/settings", "/v1/settings", true),
+    ("PUT", "/v1/settings", "/v1/settings", true),
+    ("GET", "/v1/settings/connections", "/v1/settings/connections", true),
+    ("POST", "/v1/settings/connections", "/v1/settings/connections", true),
+    (
+        "PATCH",
+        "/v1/settings/connections/{id}",
+        "/v1/settings/connections/c_x",
+        true,
+    ),
+    (
+        "DELETE",
+        "/v1/settings/connections/{id}",
+        "/v1/settings/connections/c_x",
+        true,
+    ),
+    (
+        "PUT",
+        "/v1/settings/connections/{id}/key",
+        "/v1/settings/connections/c_x/key",
+        true,
+    ),
+    (
+        "DELETE",
+        "/v1/settings/connections/{id}/key",
+        "/v1/settings/connections/c_x/key",
+        true,
+    ),
+    ("GET", "/v1/settings/providers", "/v1/settings/providers", true),
+    ("GET", "/v1/settings/local-servers", "/v1/settings/local-servers", true),
+    ("GET", "/v1/launch", "/v1/launch", true),
+    ("GET", "/v1/models", "/v1/models", true),
+    ("GET", "/v1/activity", "/v1/activity", true),
+    ("GET", "/v1/events", "/v1/events", true),
+    ("GET", "/v1/ws", "/v1/ws", true),
+    ("GET", "/v1/assets", "/v1/assets", true),
+    ("PUT", "/v1/assets", "/v1/assets?name=x", true),
+    ("GET", "/v1/assets/{id}", "/v1/assets/none", true),
+    ("GET", "/v1/apps", "/v1/apps", true),
+    ("POST", "/v1/apps/import", "/v1/apps/import", true),
+    // An app that is not there: the walk goes on with alpha.
+    ("DELETE", "/v1/apps/{app}", "/v1/apps/zeta", true),
+    ("GET", "/v1/apps/{app}/plugins", "/v1/apps/alpha/plugins", true),
+    (
+        "POST",
+        "/v1/plugins/{plugin}/approve",
+        "/v1/plugins/alpha__x/approve",
+        true,
+    ),
+    ("POST", "/v1/apps/{app}/frame", "/v1/apps/alpha/frame", true),
+    ("DELETE", "/v1/apps/{app}/frame/{token}", "/v1/apps/alpha/frame/x", true),
+    ("GET", "/v1/apps/{app}/__storage", "/v1/apps/alpha/__storage", true),
+    ("POST", "/v1/apps/{app}/__storage", "/v1/apps/alpha/__storage", true),
+    (
+        "GET",
+        "/v1/apps/{app}/__streams/{chat}",
+        "/v1/apps/alpha/__streams/x",
+        true,
+    ),
+    ("POST", "/v1/apps/{app}/__abort", "/v1/apps/alpha/__abort", true),
+    ("POST", "/v1/apps/{app}/__refused", "/v1/apps/alpha/__refused", true),
+    ("*", "/v1/apps/{app}/{*rest}", "/v1/apps/alpha/notes/7", true),
+];
+
+/// Ways to write an address that lead nowhere, for the owner neither.
+fn misspelled(path: &str) -> Vec<String> {
+    let rest = path.strip_prefix("/v1/").expect("a route");
+    let (head, last) = path.rsplit_once('/').expect("a route");
+    vec![
+        format!("/v1//{rest}"),
+        format!("/{path}"),
+        format!("{head}//{last}"),
+        format!("{head}/./{last}"),
+        format!("{head}/x/../{last}"),
+        format!("{head}/x/%2e%2E/{last}"),
+        format!("/v1/../v1/{rest}"),
+        format!("/v1%2f{rest}"),
+        format!("{head}%2F{last}"),
+        format!("{head}%5c{last}"),
+        format!("/v1\\{rest}"),
+        format!("/V1/{rest}"),
+        path.to_uppercase(),
+        format!("{path}%00"),
+        format!("{path}%ff"),
+        format!("tauri://localhost{path}"),
+        format!("http://127.0.0.1{path}"),
+        path[1..].to_owned(),
+    ]
+}
+
+/// Ways that may lead to the same place or nowhere, but to no other.
+fn encoded(path: &str) -> Vec<String> {
+    let (head, last) = path.rsplit_once('/').expect("a route");
+    let first = last.as_bytes()[0];
+    vec![
+        format!("{head}/%{first:02x}{}", &last[1..]),
+        format!("/v1/%{:02x}{}", path.as_bytes()[4], &path[5..]),
+        path.replacen("/v1", "/%76%31", 1),
+    ]
+}
+
+/// Asks for `[method, path]` pairs by the launcher's own command, some at a time; gives `[status, text]` of each, or
+/// `[0, error]` where the command itself refuses. An answer that has no end is let go after its head.
+const ASK_AS_OWNER: &str = r#"
+const [asked, done] = arguments;
+const { invoke, transformCallback } = __TAURI_INTERNALS__;
+const one = ([method, path]) => new Promise((done) => {
+  const id = Math.floor(Math.random() * 2 ** 50);
+  const held = new Map();
+  let next = 0, status = 0, text = "";
+  const take = (piece) => {
+    if (piece.t === "head") {
+      status = piece.status;
+      const kind = piece.headers.find(([name]) => name === "content-type")?.[1] ?? "";
+      if (kind.startsWith("text/event-stream")) {
+        invoke("cancel", { id });
+        done([status, kind]);
+      }
+    } else if (piece.t === "chunk") text += atob(piece.b64);
+    else done([status, text.slice(0, 200)]);
+  };
+  const onChunk = transformCallback((raw) => {
+    if ("end" in raw) return;
+    held.set(raw.index, raw.message);
+    while (held.has(next)) { const piece = held.get(next); held.delete(next++); take(piece); }
+  });
+  const body = method === "GET" || method === "HEAD" ? null : "{}";
+  const headers = body ? [["content-type", "application/json"]] : [];
+  invoke("call", { id, method, path, headers, body, onChunk: `__CHANNEL__:${onChunk}` })
+    .catch((error) => done([0, String(error)]));
+});
+(async () => {
+  const results = [];
+  for (let at = 0; at < asked.length; at += 8) results.push(...(await Promise.all(asked.slice(at, at + 8).map(one))));
+  done(results);
+})();
+"#;
+
+fn ask_as_owner(desktop: &Desktop, asked: &[(String, String)]) -> Vec<(u64, String)> {
+    let mut all = Vec::new();
+    for part in asked.chunks(100) {
+        let answers = desktop.launcher.run_async(ASK_AS_OWNER, &[json!(part)]);
+        for answer in answers.as_array().expect("answers") {
+            let text = answer[1].as_str().unwrap_or_default().to_owned();
+            all.push((answer[0].as_u64().unwrap_or(0), text));
+        }
+    }
+    assert_eq!(all.len(), asked.len());
+    all
+}
+
+/// Whether no handler of a route saw it: refused by the command or the door, or no address of the engine.
+fn unheard(status: u64, text: &str) -> bool {
+    match status {
+        0 | 401 | 403 | 404 | 405 => true,
+        400 => text.contains("This address is not accepted"),
+        _ => false,
+    }
+}
+
+#[test]
+fn the_launcher_is_the_owner_on_every_route_and_nobody_more_in_any_spelling() {
+    // An engine of its own fills the table of this process.
+    let apart = testkit::Home::new(env!("CARGO_BIN_EXE_chrysalis"));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let options = engine::Options {
+            home: apart.path(),
+            worker: env!("CARGO_BIN_EXE_chrysalis-worker").into(),
+            keychain: engine::Keychain::None,
+        };
+        engine::Engine::open(options).await.expect("an engine").shutdown().await;
+    });
+    let known: BTreeSet<_> = engine::access_table()
+        .iter()
+        .map(|line| {
+            (
+                line.method,
+                line.pattern,
+                line.callers.contains(policy::CallerKind::Owner),
+            )
+        })
+        .collect();
+    let wanted: BTreeSet<_> = AS_OWNER
+        .iter()
+        .map(|(method, pattern, _, may)| (*method, *pattern, *may))
+        .collect();
+    assert_eq!(wanted, known);
+
+    let home = home();
+    let desktop = start(&home);
+    let mut problems = Vec::new();
+    let mut plain = Vec::new();
+    for (method, _, address, may) in AS_OWNER {
+        let methods = if *method == "*" {
+            vec!["GET", "POST", "PUT", "PATCH", "DELETE"]
+        } else {
+            vec![*method]
+        };
+        plain.extend(
+            methods
+                .into_iter()
+                .map(|method| ((method.to_owned(), (*address).to_owned()), *may)),
+        );
+    }
+    let asked: Vec<_> = plain.iter().map(|(pair, _)| pair.clone()).collect();
+    let answers = ask_as_owner(&desktop, &asked);
+    for (((method, path), may), (status, text)) in plain.iter().zip(&answers) {
+        let refused = matches!(status, 401 | 403);
+        if *status == 0 || *status >= 500 || refused == *may {
+            problems.push(format!("{method} {path}: {status} {text}"));
+        }
+    }
+    // What the walk itself changes is over; other spellings change nothing more.
+    let before = state(&desktop);
+    let pairs = |spell: fn(&str) -> Vec<String>| -> Vec<((String, String), u64)> {
+        let all = plain
+            .iter()
+            .zip(&answers)
+            .flat_map(|(((method, address), may), (status, _))| {
+                let path = address.split('?').next().unwrap_or_default();
+                // A refused route may not be reached by any of them.
+                let status = if *may { *status } else { 0 };
+                spell(path)
+                    .into_iter()
+                    .map(move |spelling| ((method.clone(), spelling), status))
+            });
+        all.collect()
+    };
+    for (spelled, may_be_alike) in [(pairs(misspelled), false), (pairs(encoded), true)] {
+        let asked: Vec<_> = spelled.iter().map(|(pair, _)| pair.clone()).collect();
+        println!("{} routes, {} spellings", AS_OWNER.len(), asked.len());
+        for (((method, path), alike), (status, text)) in spelled.iter().zip(ask_as_owner(&desktop, &asked)) {
+            let right = unheard(status, &text) || may_be_alike && status == *alike;
+            if !right {
+                problems.push(format!("{method} {path}: {status} {text}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+    assert_eq!(state(&desktop), before);
+    assert_eq!(desktop.call("GET", "/v1/me", &Value::Null).0, 200);
+}
