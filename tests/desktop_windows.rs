@@ -4,13 +4,14 @@ mod desktop;
 
 use std::process::Stdio;
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use desktop::screen::{self, Place};
-use desktop::{Desktop, command, home};
+use desktop::{Desktop, command, home, pictures};
 use gtk::gio;
 use gtk::glib::{self, ToVariant};
 use serde_json::{Value, json};
-use testkit::{AppFolder, Home, wait_for};
+use testkit::{AppFolder, Home, process, wait_for};
 
 const LAUNCHER: &str = "Chrysalis";
 
@@ -118,6 +119,44 @@ fn a_removed_app_takes_its_window_along() {
     hidden("other");
     assert!(desktop.try_eval("other", "1").is_err());
     assert_eq!(desktop.eval("notes", "1 + 1"), 2);
+}
+
+#[test]
+fn who_chose_to_wait_for_a_page_is_not_asked_again_at_once() {
+    let folder = pictures("desktop-wait");
+    let home = home();
+    let desktop = with_an_app(&home);
+    let process = desktop.open_process("notes");
+    let window = desktop.window("notes");
+    window.focus();
+    let colour = || window.colour(8, 8);
+    desktop.eval(
+        "notes",
+        "document.documentElement.style.background = 'rgb(255, 0, 0)'; 1",
+    );
+    wait_for("the red page", || colour().starts_with("#FF0000").then_some(()));
+    desktop.eval("notes", "setTimeout(() => { for (;;); }, 0); 1");
+    let bar = wait_for("the offer", || {
+        Some(colour()).filter(|colour| !colour.starts_with("#FF0000"))
+    });
+    screen::picture(&folder.join("offer.png"));
+    let mut chosen = Instant::now();
+    wait_for("the offer to go away", || {
+        if colour() != bar {
+            return Some(());
+        }
+        chosen = Instant::now();
+        window.click(window.place()?.width - 120, 24);
+        std::thread::sleep(Duration::from_millis(200));
+        None
+    });
+    assert!(process::runs(process), "the page was not loaded again");
+    screen::picture(&folder.join("waiting.png"));
+    wait_for("the offer again", || (colour() == bar).then_some(()));
+    let waited = chosen.elapsed();
+    println!("asked again after {waited:.1?}");
+    assert!(waited >= Duration::from_secs(9), "asked again after {waited:?}");
+    assert!(process::runs(process));
 }
 
 /// Something that shows tray icons, on the test's own session bus: just enough of one to be believed.

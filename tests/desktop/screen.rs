@@ -83,6 +83,20 @@ impl Window {
         wait_for("the window's new place", || (self.place() == Some(place)).then_some(()));
     }
 
+    /// The colour of one of its points, as ImageMagick writes it.
+    pub fn colour(self, x: i32, y: i32) -> String {
+        let (id, point) = (self.id(), format!("1x1+{x}+{y}"));
+        let taken = Command::new("import")
+            .args(["-window", &id, "-crop", &point, "-depth", "8", "txt:-"])
+            .output();
+        let text = taken.expect("import starts").stdout;
+        let text = String::from_utf8_lossy(&text);
+        let colour = text
+            .split_whitespace()
+            .find(|word| word.starts_with('#') && word.len() >= 7);
+        colour.unwrap_or_default().to_owned()
+    }
+
     /// Brings it to the front and gives it the keyboard.
     pub fn focus(self) {
         xdotool(&["windowraise", &self.id()]);
