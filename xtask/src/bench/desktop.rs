@@ -199,7 +199,8 @@ fn measure(place: &Place, home: &Path, model: &Model) -> Result<(), String> {
 
 fn opened(driver: SocketAddr, session: &str, program: &Path, model: &Model) -> Result<(), String> {
     let main = until("the program's process", || process_of(program))?;
-    let tile = "{\"using\":\"xpath\",\"value\":\"//*[normalize-space(text())='Bench']\"}";
+    let tile =
+        "{\"using\":\"xpath\",\"value\":\"//button[contains(@class,'card-open') and contains(@aria-label,'Bench')]\"}";
     let tile = until("the app in the launcher", || {
         ask(driver, "POST", &format!("{session}/element"), "", tile).ok()
     })?;
