@@ -24,6 +24,7 @@ const RUN_PACKAGES: &[&str] = &[
 
 /// To run every test without a screen.
 const TEST_PACKAGES: &[&str] = &[
+    "iproute2",
     "xvfb",
     "xauth",
     "xdotool",
