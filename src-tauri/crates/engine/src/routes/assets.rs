@@ -75,13 +75,9 @@ async fn put(
     let row = blocking(move || -> Answer<db::AssetRow> {
         let id = hex::encode(Sha256::digest(&bytes));
         let folder = folder(&engine, &asker.account)?;
-        let there = engine.db().assets(&asker.account, None)?;
-        if !there.iter().any(|a| a.id == id) {
-            room(
-                there.len(),
-                engine.db().asset_bytes(&asker.account)?,
-                bytes.len() as u64,
-            )?;
+        if engine.db().asset(&asker.account, None, &id)?.is_none() {
+            let (count, stored) = engine.db().asset_totals(&asker.account)?;
+            room(count, stored, bytes.len() as u64)?;
             folder
                 .replace(&id, &bytes)
                 .map_err(|e| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
@@ -117,11 +113,10 @@ fn folder(engine: &Engine, account: &AccountId) -> Answer<files::Folder> {
 }
 
 async fn get(State(engine): State<Engine>, asker: Asker, Path(id): Path<String>) -> Answer {
-    let known = engine.db().assets(&asker.account, viewer(&asker.caller))?;
     // Another app's asset and one that does not exist look the same.
-    let row = known
-        .into_iter()
-        .find(|a| a.id == id)
+    let row = engine
+        .db()
+        .asset(&asker.account, viewer(&asker.caller), &id)?
         .ok_or_else(|| ApiError::missing("There is no such asset."))?;
     let account = asker.account;
     let bytes = blocking(move || -> Answer<Vec<u8>> {
