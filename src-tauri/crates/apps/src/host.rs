@@ -87,7 +87,7 @@ impl GuestHost {
     pub fn granted(&self, capability: Capability) -> Result<bool, String> {
         let (account, app, plugin) = self.ids()?;
         let grants = self.db.grants(account, app, plugin).map_err(|e| e.to_string())?;
-        Ok(grants.iter().any(|g| g.capability == capability && g.code == self.code))
+        Ok(grants.iter().any(|g| g.allows(capability, self.code)))
     }
 
     fn need(&self, capability: Capability, method: &str) -> Result<(), String> {

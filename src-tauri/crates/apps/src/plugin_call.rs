@@ -74,9 +74,7 @@ impl Plugins {
         capability: Capability,
     ) -> db::Result<bool> {
         let grants = self.db.grants(account, app, &plugin.id)?;
-        Ok(grants
-            .iter()
-            .any(|g| g.capability == capability && g.code == plugin.code))
+        Ok(grants.iter().any(|g| g.allows(capability, plugin.code)))
     }
 
     /// Asks one plugin's `handleRoute`. `None` when it has no such export or did not answer.

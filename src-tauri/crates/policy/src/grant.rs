@@ -113,6 +113,13 @@ pub struct Grant {
     pub granted_by: String,
 }
 
+impl Grant {
+    /// Whether this is a grant of `capability` to exactly `code`; other code has to be looked at again.
+    pub fn allows(&self, capability: Capability, code: CodeHash) -> bool {
+        self.capability == capability && self.code == code
+    }
+}
+
 /// How a requested capability stands for the code that is on disk now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -128,6 +135,23 @@ pub enum GrantState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_grant_is_for_one_capability_and_one_code() {
+        let (seen, changed) = (CodeHash([1; 32]), CodeHash([2; 32]));
+        let grant = Grant {
+            account: AccountId::random(),
+            app: AppId::parse("a").unwrap(),
+            plugin: PluginId::parse("p").unwrap(),
+            capability: Capability::Store,
+            code: seen,
+            granted_at: 0,
+            granted_by: "owner".into(),
+        };
+        assert!(grant.allows(Capability::Store, seen));
+        assert!(!grant.allows(Capability::Store, changed));
+        assert!(!grant.allows(Capability::Llm, seen));
+    }
 
     #[test]
     fn capability_words_round_trip() {
