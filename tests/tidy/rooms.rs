@@ -294,7 +294,7 @@ fn self_test_policy_does_no_io() {
 /// The rooms by floor; a crate may use only crates of lower floors.
 const FLOORS: &[&[&str]] = &[
     &["policy"],
-    &["secrets", "files", "db"],
+    &["secrets", "files", "archive", "db"],
     &["net"],
     &["sandbox", "history", "providers", "accounts"],
     &["apps", "agent", "services"],
