@@ -29,6 +29,8 @@ impl Callers {
             CallerKind::CommandLine => Self::COMMAND_LINE,
             CallerKind::App => Self::APP,
             CallerKind::Plugin => Self::PLUGIN,
+            // What Chrysalis does by itself, it does without asking at the door.
+            CallerKind::Engine => Self::NONE,
         };
         self.0 & bit.0 != 0
     }

@@ -18,6 +18,8 @@ pub enum Caller {
         app: AppId,
         plugin: PluginId,
     },
+    /// Chrysalis itself: its clock, or an update. Begins chains of calls and asks no route for anything.
+    Engine { account: AccountId },
 }
 
 /// [`Caller`] without its names: what the access table speaks of.
@@ -28,6 +30,7 @@ pub enum CallerKind {
     CommandLine,
     App,
     Plugin,
+    Engine,
 }
 
 impl Caller {
@@ -38,6 +41,7 @@ impl Caller {
             Caller::CommandLine { .. } => CallerKind::CommandLine,
             Caller::App { .. } => CallerKind::App,
             Caller::Plugin { .. } => CallerKind::Plugin,
+            Caller::Engine { .. } => CallerKind::Engine,
         }
     }
 
@@ -47,6 +51,7 @@ impl Caller {
             Caller::Nobody => None,
             Caller::Owner { account }
             | Caller::CommandLine { account }
+            | Caller::Engine { account }
             | Caller::App { account, .. }
             | Caller::Plugin { account, .. } => Some(account),
         }
@@ -60,7 +65,8 @@ impl Caller {
         }
     }
 
-    /// How the activity log names this caller: `nobody`, `owner`, `command-line`, `app:<app>`, `plugin:<app>/<plugin>`.
+    /// How the activity log names this caller: `nobody`, `owner`, `command-line`, `app:<app>`, `plugin:<app>/<plugin>`,
+    /// `chrysalis`.
     pub fn label(&self) -> String {
         match self {
             Caller::Nobody => "nobody".into(),
@@ -68,6 +74,7 @@ impl Caller {
             Caller::CommandLine { .. } => "command-line".into(),
             Caller::App { app, .. } => format!("app:{app}"),
             Caller::Plugin { app, plugin, .. } => format!("plugin:{app}/{plugin}"),
+            Caller::Engine { .. } => "chrysalis".into(),
         }
     }
 }
