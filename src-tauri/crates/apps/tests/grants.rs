@@ -105,8 +105,9 @@ impl House {
         let Caller::Plugin { account, app, plugin } = &self.caller else {
             unreachable!()
         };
+        let granted: Vec<_> = granted.iter().map(|one| (*one, Vec::new())).collect();
         self.db
-            .replace_grants(account, app, plugin, code(RIGHT), granted, "owner")
+            .decide(account, app, plugin, code(RIGHT), &granted, &[], "owner")
             .unwrap();
     }
 

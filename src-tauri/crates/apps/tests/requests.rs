@@ -36,8 +36,16 @@ async fn open_and_queued_requests_share_their_room() {
     db.add_account(&account, "zoe", "admin").unwrap();
     let (app, plugin) = (AppId::parse("alpha").unwrap(), PluginId::parse("p").unwrap());
     let code = apps::code::code_hash([("plugin.js", b"code".as_slice())]);
-    db.replace_grants(&account, &app, &plugin, code, &[Capability::Llm], "owner")
-        .unwrap();
+    db.decide(
+        &account,
+        &app,
+        &plugin,
+        code,
+        &[(Capability::Llm, vec![])],
+        &[],
+        "owner",
+    )
+    .unwrap();
     let caller = Caller::Plugin { account, app, plugin };
     let host = GuestHost::new(db, Arc::new(Model), CallContext::root(&caller), code);
 

@@ -1,4 +1,4 @@
-use policy::AccountId;
+use policy::{AccountId, AppId};
 use rusqlite::{params, types::Value as Sql};
 use serde::Serialize;
 
@@ -33,6 +33,13 @@ pub struct ActivityEnd<'a> {
     pub ms: u64,
     /// Replaces the line's detail when given.
     pub detail: Option<&'a str>,
+    /// Of a model request: the model that answered.
+    pub model: Option<&'a str>,
+    /// Of a model request: tokens of the prompt and of the answer, as the server counted them.
+    pub tokens_in: Option<u64>,
+    pub tokens_out: Option<u64>,
+    /// Of a model request: US dollars, where the price is known.
+    pub cost: Option<f64>,
 }
 
 /// One line of the activity log.
@@ -54,13 +61,27 @@ pub struct ActivityEntry {
     pub bytes_received: i64,
     pub ms: Option<i64>,
     pub detail: Option<String>,
+    pub model: Option<String>,
+    pub tokens_in: Option<i64>,
+    pub tokens_out: Option<i64>,
+    /// US dollars.
+    pub cost: Option<f64>,
 }
 
+/// Which lines are wanted: all that is given must hold.
 #[derive(Debug, Clone, Default)]
 pub struct ActivityFilter {
+    /// Lines with a smaller id.
     pub before: Option<i64>,
+    /// Lines of this time or later, in milliseconds since the Unix epoch.
+    pub since: Option<i64>,
     pub app: Option<String>,
     pub kind: Option<String>,
+    pub outcome: Option<String>,
+    /// [`policy::Caller::label`] of the innermost caller.
+    pub caller: Option<String>,
+    /// All lines of one trace are one tree, by their chains.
+    pub trace: Option<String>,
     /// At most this many, newest first.
     pub limit: usize,
 }
@@ -104,7 +125,7 @@ impl Db {
             .lock()
             .prepare_cached(
                 "UPDATE activity SET outcome = ?2, status = ?3, bytes_sent = ?4, bytes_received = ?5, ms = ?6,
-                   detail = coalesce(?7, detail) WHERE id = ?1",
+                   detail = coalesce(?7, detail), model = ?8, tokens_in = ?9, tokens_out = ?10, cost = ?11 WHERE id = ?1",
             )?
             .execute(params![
                 id,
@@ -113,7 +134,11 @@ impl Db {
                 end.sent as i64,
                 end.received as i64,
                 end.ms as i64,
-                end.detail
+                end.detail,
+                end.model,
+                end.tokens_in.map(|count| count as i64),
+                end.tokens_out.map(|count| count as i64),
+                end.cost
             ])?;
         Ok(())
     }
@@ -132,7 +157,8 @@ impl Db {
     /// Lines of one account (and those of nobody), newest first.
     pub fn activity(&self, account: &AccountId, filter: &ActivityFilter) -> Result<Vec<ActivityEntry>> {
         let mut sql = String::from(
-            "SELECT id, at, kind, caller, chain, trace, app, target, outcome, status, bytes_sent, bytes_received, ms, detail
+            "SELECT id, at, kind, caller, chain, trace, app, target, outcome, status, bytes_sent, bytes_received, ms, detail,
+               model, tokens_in, tokens_out, cost
              FROM activity WHERE (account = ?1 OR account IS NULL)",
         );
         let mut values = vec![Sql::from(account.as_str().to_owned())];
@@ -143,11 +169,19 @@ impl Db {
         if let Some(before) = filter.before {
             narrow("id <", before.into());
         }
-        if let Some(app) = &filter.app {
-            narrow("app =", app.clone().into());
+        if let Some(since) = filter.since {
+            narrow("at >=", since.into());
         }
-        if let Some(kind) = &filter.kind {
-            narrow("kind =", kind.clone().into());
+        for (clause, value) in [
+            ("app =", &filter.app),
+            ("kind =", &filter.kind),
+            ("outcome =", &filter.outcome),
+            ("caller =", &filter.caller),
+            ("trace =", &filter.trace),
+        ] {
+            if let Some(value) = value {
+                narrow(clause, value.clone().into());
+            }
         }
         sql.push_str(&format!(" ORDER BY id DESC LIMIT {}", filter.limit.min(1000)));
         let connection = self.quick.lock();
@@ -168,8 +202,32 @@ impl Db {
                 bytes_received: row.get(11)?,
                 ms: row.get(12)?,
                 detail: row.get(13)?,
+                model: row.get(14)?,
+                tokens_in: row.get(15)?,
+                tokens_out: row.get(16)?,
+                cost: row.get(17)?,
             })
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The last `limit` errors of one plugin, newest first. `plugin_label` is its [`policy::Caller::label`].
+    pub fn activity_errors(
+        &self,
+        account: &AccountId,
+        app: &AppId,
+        plugin_label: &str,
+        limit: usize,
+    ) -> Result<Vec<ActivityEntry>> {
+        self.activity(
+            account,
+            &ActivityFilter {
+                app: Some(app.to_string()),
+                kind: Some("error".into()),
+                caller: Some(plugin_label.to_owned()),
+                limit,
+                ..Default::default()
+            },
+        )
     }
 }

@@ -1,16 +1,20 @@
 //! SQLite: schema, migrations and typed queries. The only crate that speaks SQL.
 //!
 //! Two connections write to one file in WAL mode. The *careful* one syncs every commit to disk and carries what a power
-//! cut must not lose (accounts, sessions, grants, connections); the *quick* one syncs at checkpoints and carries what
-//! only has to survive the process (plugin stores, page storage, activity). Both survive `kill -9` alike.
+//! cut must not lose (accounts, sessions, connections, what a person decided about apps and plugins); the *quick* one syncs at checkpoints and carries what
+//! only has to survive the process (plugin stores, page storage, usage, activity). Both survive `kill -9` alike.
 
 mod accounts;
 mod activity;
 mod assets;
 mod connections;
 mod grants;
+mod migrations;
+mod page_storage;
+mod plugins;
 mod settings;
 mod store;
+mod usage;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,12 +26,13 @@ pub use accounts::{AccountRow, SessionRow};
 pub use activity::{ActivityEnd, ActivityEntry, ActivityFilter, NewActivity};
 pub use assets::AssetRow;
 pub use connections::ConnectionRow;
-pub use store::{PAGE_QUOTA, STORE_QUOTA};
+pub use page_storage::PAGE_QUOTA;
+pub use plugins::{KEPT_CODE_LIMIT, PendingUpdate, PluginSecret};
+pub use store::{SCAN_LIMIT, STORE_QUOTA, StoreOp};
+pub use usage::{Exceeded, USAGE_DAYS, Usage, UsageLimits, utc_day};
 
 /// Schema version this program writes. A file with a higher one is refused.
-pub const VERSION: i64 = 1;
-
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+pub const VERSION: i64 = migrations::STEPS.len() as i64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
@@ -48,6 +53,8 @@ pub enum DbError {
         "the store is full: {used} of {quota} bytes are used and this write needs {needed} more. Delete something first"
     )]
     Quota { used: u64, quota: u64, needed: u64 },
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
     #[error("a stored value is not valid JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the name \"{0}\" is taken")]
@@ -133,13 +140,7 @@ fn open_checked(path: &Path) -> std::result::Result<Connection, DbError> {
     if version > VERSION {
         return Err(DbError::Newer(path.into(), version));
     }
-    for (step, sql) in MIGRATIONS.iter().enumerate().skip(version as usize) {
-        let work = connection.transaction().map_err(|e| DbError::Open(path.into(), e))?;
-        work.execute_batch(sql).map_err(|e| DbError::Open(path.into(), e))?;
-        work.pragma_update(None, "user_version", step as i64 + 1)
-            .map_err(|e| DbError::Open(path.into(), e))?;
-        work.commit().map_err(|e| DbError::Open(path.into(), e))?;
-    }
+    migrations::run(&mut connection, version).map_err(|error| DbError::Open(path.into(), error))?;
     Ok(connection)
 }
 

@@ -1,64 +1,158 @@
 use policy::{AccountId, AppId, PluginId};
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
-use serde_json::{Map, Value};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use serde_json::Value;
 
 use crate::{Db, DbError, Result};
 
 /// Bytes of keys and JSON values one plugin may keep (contract section 3.4 counts characters; we count bytes).
 pub const STORE_QUOTA: u64 = 1 << 20;
-/// Bytes of names and values one app's pages may keep in `localStorage` (contract section 5.1), counted in UTF-8 here and
-/// in UTF-16 by the page, whichever is hit first.
-pub const PAGE_QUOTA: u64 = 2 << 20;
+/// Bytes of keys and JSON values that one [`Db::store_scan`] gives at most, so that an answer fits into a message.
+pub const SCAN_LIMIT: u64 = 8 << 20;
 
-fn size_of(connection: &Connection, account: &AccountId, app: &AppId, plugin: &PluginId) -> Result<u64> {
+/// One part of a [`Db::store_batch`]. Parts see what the parts before them did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreOp {
+    /// Nothing is written unless the value is this JSON, or absent where `None`.
+    Check {
+        key: String,
+        expected: Option<String>,
+    },
+    Put {
+        key: String,
+        json: String,
+    },
+    /// A key that is not there is no error.
+    Delete {
+        key: String,
+    },
+}
+
+/// One plugin's store inside a transaction, with its size before and after what was done.
+struct Store<'a> {
+    work: Transaction<'a>,
+    ids: [&'a str; 3],
+    before: u64,
+    after: u64,
+}
+
+fn read(connection: &Connection, [account, app, plugin]: [&str; 3], key: &str) -> Result<Option<String>> {
+    let mut statement = connection
+        .prepare_cached("SELECT value FROM store WHERE account = ?1 AND app = ?2 AND plugin = ?3 AND name = ?4")?;
+    Ok(statement
+        .query_row(params![account, app, plugin, key], |row| row.get(0))
+        .optional()?)
+}
+
+fn size(connection: &Connection, [account, app, plugin]: [&str; 3]) -> Result<u64> {
     let bytes: Option<i64> = connection
         .prepare_cached("SELECT bytes FROM store_size WHERE account = ?1 AND app = ?2 AND plugin = ?3")?
-        .query_row(params![account.as_str(), app.as_str(), plugin.as_str()], |row| {
-            row.get(0)
-        })
+        .query_row([account, app, plugin], |row| row.get(0))
         .optional()?;
     Ok(bytes.unwrap_or(0) as u64)
 }
 
-fn set_size(work: &Transaction<'_>, account: &AccountId, app: &AppId, plugin: &PluginId, bytes: u64) -> Result<()> {
-    work.prepare_cached(
-        "INSERT INTO store_size (account, app, plugin, bytes) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (account, app, plugin) DO UPDATE SET bytes = excluded.bytes",
-    )?
-    .execute(params![account.as_str(), app.as_str(), plugin.as_str(), bytes as i64])?;
-    Ok(())
+impl<'a> Store<'a> {
+    /// Immediate: what is read here stays true until [`Store::commit`].
+    fn begin(connection: &'a mut Connection, ids: [&'a str; 3]) -> Result<Self> {
+        let work = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let before = size(&work, ids)?;
+        Ok(Self {
+            work,
+            ids,
+            before,
+            after: before,
+        })
+    }
+
+    fn entry_size(&self, key: &str) -> Result<Option<u64>> {
+        let [account, app, plugin] = self.ids;
+        let bytes: Option<i64> = self
+            .work
+            .prepare_cached(
+                "SELECT length(CAST(name AS BLOB)) + length(CAST(value AS BLOB)) FROM store
+                 WHERE account = ?1 AND app = ?2 AND plugin = ?3 AND name = ?4",
+            )?
+            .query_row(params![account, app, plugin, key], |row| row.get(0))
+            .optional()?;
+        Ok(bytes.map(|b| b as u64))
+    }
+
+    fn put(&mut self, key: &str, json: &str) -> Result<()> {
+        let [account, app, plugin] = self.ids;
+        let old = self.entry_size(key)?.unwrap_or(0);
+        self.work
+            .prepare_cached(
+                "INSERT INTO store (account, app, plugin, name, value) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (account, app, plugin, name) DO UPDATE SET value = excluded.value",
+            )?
+            .execute(params![account, app, plugin, key, json])?;
+        self.after = self.after.saturating_sub(old) + (key.len() + json.len()) as u64;
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &str) -> Result<bool> {
+        let [account, app, plugin] = self.ids;
+        let Some(old) = self.entry_size(key)? else {
+            return Ok(false);
+        };
+        self.work
+            .prepare_cached("DELETE FROM store WHERE account = ?1 AND app = ?2 AND plugin = ?3 AND name = ?4")?
+            .execute(params![account, app, plugin, key])?;
+        self.after = self.after.saturating_sub(old);
+        Ok(true)
+    }
+
+    fn holds(&self, key: &str, expected: Option<&str>) -> Result<bool> {
+        Ok(match (read(&self.work, self.ids, key)?, expected) {
+            (None, None) => true,
+            (Some(there), Some(expected)) => {
+                there == expected || same(&serde_json::from_str(&there)?, &serde_json::from_str(expected)?)
+            }
+            _ => false,
+        })
+    }
+
+    /// Commits, or refuses all of it when the store grew beyond `quota`. One that is too large already (the quota became
+    /// smaller) may shrink.
+    fn commit(self, quota: u64) -> Result<()> {
+        if self.after > quota && self.after > self.before {
+            return Err(DbError::Quota {
+                used: self.before,
+                quota,
+                needed: self.after - self.before,
+            });
+        }
+        let [account, app, plugin] = self.ids;
+        self.work
+            .prepare_cached(
+                "INSERT INTO store_size (account, app, plugin, bytes) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (account, app, plugin) DO UPDATE SET bytes = excluded.bytes",
+            )?
+            .execute(params![account, app, plugin, self.after as i64])?;
+        Ok(self.work.commit()?)
+    }
 }
 
-fn entry_size(
-    work: &Transaction<'_>,
-    account: &AccountId,
-    app: &AppId,
-    plugin: &PluginId,
-    name: &str,
-) -> Result<Option<u64>> {
-    let bytes: Option<i64> = work
-        .prepare_cached(
-            "SELECT length(CAST(name AS BLOB)) + length(CAST(value AS BLOB)) FROM store
-             WHERE account = ?1 AND app = ?2 AND plugin = ?3 AND name = ?4",
-        )?
-        .query_row(params![account.as_str(), app.as_str(), plugin.as_str(), name], |row| {
-            row.get(0)
-        })
-        .optional()?;
-    Ok(bytes.map(|b| b as u64))
+/// Whether two JSON values are the same to JavaScript: the order of an object's keys is nothing, and 1 is 1.0.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(x), Value::Number(y)) => x == y || (x.is_f64() != y.is_f64() && x.as_f64() == y.as_f64()),
+        (Value::Array(x), Value::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y)),
+        (Value::Object(x), Value::Object(y)) => {
+            x.len() == y.len() && x.iter().all(|(key, x)| y.get(key).is_some_and(|y| same(x, y)))
+        }
+        _ => a == b,
+    }
+}
+
+fn ids<'a>(account: &'a AccountId, app: &'a AppId, plugin: &'a PluginId) -> [&'a str; 3] {
+    [account.as_str(), app.as_str(), plugin.as_str()]
 }
 
 impl Db {
     /// A plugin's value as JSON text.
     pub fn store_get(&self, account: &AccountId, app: &AppId, plugin: &PluginId, name: &str) -> Result<Option<String>> {
-        let connection = self.quick.lock();
-        let mut statement = connection
-            .prepare_cached("SELECT value FROM store WHERE account = ?1 AND app = ?2 AND plugin = ?3 AND name = ?4")?;
-        Ok(statement
-            .query_row(params![account.as_str(), app.as_str(), plugin.as_str(), name], |row| {
-                row.get(0)
-            })
-            .optional()?)
+        read(&self.quick.lock(), ids(account, app, plugin), name)
     }
 
     /// Writes one value (JSON text), or refuses it whole when `quota` bytes would be exceeded. Durable against the
@@ -73,39 +167,73 @@ impl Db {
         quota: u64,
     ) -> Result<()> {
         let mut connection = self.quick.lock();
-        let work = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let used = size_of(&work, account, app, plugin)?;
-        let old = entry_size(&work, account, app, plugin, name)?.unwrap_or(0);
-        let new = (name.len() + value.len()) as u64;
-        let total = used.saturating_sub(old) + new;
-        if total > quota && new > old {
-            return Err(DbError::Quota {
-                used,
-                quota,
-                needed: new - old,
-            });
-        }
-        work.prepare_cached(
-            "INSERT INTO store (account, app, plugin, name, value) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (account, app, plugin, name) DO UPDATE SET value = excluded.value",
-        )?
-        .execute(params![account.as_str(), app.as_str(), plugin.as_str(), name, value])?;
-        set_size(&work, account, app, plugin, total)?;
-        Ok(work.commit()?)
+        let mut store = Store::begin(&mut connection, ids(account, app, plugin))?;
+        store.put(name, value)?;
+        store.commit(quota)
     }
 
     /// Returns whether there was such a key.
     pub fn store_delete(&self, account: &AccountId, app: &AppId, plugin: &PluginId, name: &str) -> Result<bool> {
         let mut connection = self.quick.lock();
-        let work = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let Some(old) = entry_size(&work, account, app, plugin, name)? else {
+        let mut store = Store::begin(&mut connection, ids(account, app, plugin))?;
+        let there = store.delete(name)?;
+        if there {
+            store.commit(u64::MAX)?;
+        }
+        Ok(there)
+    }
+
+    /// Writes `new` (JSON text; `None` deletes) if the value is `expected` (JSON text; `None`: absent), and returns whether
+    /// it was. Compared as JSON values, so the order of keys and the spelling of numbers do not count. Nothing can come
+    /// between comparing and writing. `expected` that is no JSON is [`DbError::Json`].
+    #[expect(clippy::too_many_arguments, reason = "as store_put, and what is expected")]
+    pub fn store_cas(
+        &self,
+        account: &AccountId,
+        app: &AppId,
+        plugin: &PluginId,
+        key: &str,
+        expected: Option<&str>,
+        new: Option<&str>,
+        quota: u64,
+    ) -> Result<bool> {
+        let mut connection = self.quick.lock();
+        let mut store = Store::begin(&mut connection, ids(account, app, plugin))?;
+        if !store.holds(key, expected)? {
             return Ok(false);
-        };
-        work.prepare_cached("DELETE FROM store WHERE account = ?1 AND app = ?2 AND plugin = ?3 AND name = ?4")?
-            .execute(params![account.as_str(), app.as_str(), plugin.as_str(), name])?;
-        let used = size_of(&work, account, app, plugin)?;
-        set_size(&work, account, app, plugin, used.saturating_sub(old))?;
-        work.commit()?;
+        }
+        match new {
+            Some(json) => store.put(key, json)?,
+            None => drop(store.delete(key)?),
+        }
+        store.commit(quota)?;
+        Ok(true)
+    }
+
+    /// Does all of `ops` in order or, when a [`StoreOp::Check`] does not hold (`false`) or the end would be over `quota`
+    /// bytes (an error), none of them.
+    pub fn store_batch(
+        &self,
+        account: &AccountId,
+        app: &AppId,
+        plugin: &PluginId,
+        ops: &[StoreOp],
+        quota: u64,
+    ) -> Result<bool> {
+        let mut connection = self.quick.lock();
+        let mut store = Store::begin(&mut connection, ids(account, app, plugin))?;
+        for op in ops {
+            match op {
+                StoreOp::Check { key, expected } => {
+                    if !store.holds(key, expected.as_deref())? {
+                        return Ok(false);
+                    }
+                }
+                StoreOp::Put { key, json } => store.put(key, json)?,
+                StoreOp::Delete { key } => drop(store.delete(key)?),
+            }
+        }
+        store.commit(quota)?;
         Ok(true)
     }
 
@@ -119,72 +247,72 @@ impl Db {
         limit: usize,
     ) -> Result<Vec<String>> {
         let connection = self.quick.lock();
+        let [account, app, plugin] = ids(account, app, plugin);
         let mut statement = connection.prepare_cached(
-            "SELECT name FROM store WHERE account = ?1 AND app = ?2 AND plugin = ?3 AND substr(name, 1, ?5) = ?4
-             ORDER BY name LIMIT ?6",
+            "SELECT name FROM store WHERE account = ?1 AND app = ?2 AND plugin = ?3 AND name >= ?4 ORDER BY name",
         )?;
-        let rows = statement.query_map(
-            params![
-                account.as_str(),
-                app.as_str(),
-                plugin.as_str(),
-                prefix,
-                prefix.chars().count() as i64,
-                limit as i64
-            ],
-            |row| row.get(0),
-        )?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// What an app's pages keep in `localStorage`.
-    pub fn page_storage(&self, account: &AccountId, app: &AppId) -> Result<Map<String, Value>> {
-        let connection = self.quick.lock();
-        let mut statement =
-            connection.prepare_cached("SELECT name, value FROM page_storage WHERE account = ?1 AND app = ?2")?;
-        let rows = statement.query_map(params![account.as_str(), app.as_str()], |row| {
-            Ok((row.get::<_, String>(0)?, Value::String(row.get::<_, String>(1)?)))
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Sets (`Some`) or removes (`None`) one item, or refuses it whole over [`PAGE_QUOTA`].
-    pub fn put_page_item(&self, account: &AccountId, app: &AppId, name: &str, value: Option<&str>) -> Result<()> {
-        let mut connection = self.quick.lock();
-        let work = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        if let Some(value) = value {
-            let others: i64 = work
-                .prepare_cached(
-                    "SELECT coalesce(sum(length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))), 0) FROM page_storage
-                     WHERE account = ?1 AND app = ?2 AND name <> ?3",
-                )?
-                .query_row(params![account.as_str(), app.as_str(), name], |row| row.get(0))?;
-            let needed = (name.len() + value.len()) as u64;
-            if others as u64 + needed > PAGE_QUOTA {
-                return Err(DbError::Quota {
-                    used: others as u64,
-                    quota: PAGE_QUOTA,
-                    needed,
-                });
+        let mut rows = statement.query(params![account, app, plugin, prefix])?;
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let name: String = row.get(0)?;
+            // Keys with one prefix stand together in their order.
+            if !name.starts_with(prefix) {
+                break;
             }
-            work.prepare_cached(
-                "INSERT INTO page_storage (account, app, name, value) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (account, app, name) DO UPDATE SET value = excluded.value",
-            )?
-            .execute(params![account.as_str(), app.as_str(), name, value])?;
-        } else {
-            work.prepare_cached("DELETE FROM page_storage WHERE account = ?1 AND app = ?2 AND name = ?3")?
-                .execute(params![account.as_str(), app.as_str(), name])?;
+            found.push(name);
         }
-        Ok(work.commit()?)
+        Ok(found)
     }
 
-    pub fn clear_page_storage(&self, account: &AccountId, app: &AppId) -> Result<()> {
-        self.quick.lock().execute(
-            "DELETE FROM page_storage WHERE account = ?1 AND app = ?2",
-            params![account.as_str(), app.as_str()],
+    /// Keys that start with `prefix` and their values as JSON text, in the keys' order (by code points), from the first one
+    /// behind `after` on. At most `limit`, and [`SCAN_LIMIT`] bytes unless the first alone is larger; so fewer than `limit`
+    /// need not be the last ones: go on with the last key as `after` until nothing comes.
+    pub fn store_scan(
+        &self,
+        account: &AccountId,
+        app: &AppId,
+        plugin: &PluginId,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, String)>> {
+        let connection = self.quick.lock();
+        let [account, app, plugin] = ids(account, app, plugin);
+        let mut statement = connection.prepare_cached(
+            "SELECT name, value FROM store WHERE account = ?1 AND app = ?2 AND plugin = ?3
+             AND name >= ?4 AND (?5 IS NULL OR name > ?5) ORDER BY name",
         )?;
-        Ok(())
+        let from = after.map_or(prefix, |after| after.max(prefix));
+        let mut rows = statement.query(params![account, app, plugin, from, after])?;
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let (name, value): (String, String) = (row.get(0)?, row.get(1)?);
+            bytes += (name.len() + value.len()) as u64;
+            if !name.starts_with(prefix) || (bytes > SCAN_LIMIT && !found.is_empty()) {
+                break;
+            }
+            found.push((name, value));
+        }
+        Ok(found)
+    }
+
+    /// All that a plugin keeps, as of one moment. As large as the quota it was written with.
+    pub fn store_all(&self, account: &AccountId, app: &AppId, plugin: &PluginId) -> Result<Vec<(String, String)>> {
+        let connection = self.quick.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT name, value FROM store WHERE account = ?1 AND app = ?2 AND plugin = ?3 ORDER BY name",
+        )?;
+        let rows = statement.query_map(ids(account, app, plugin), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Bytes of keys and JSON values that a plugin keeps.
+    pub fn store_size(&self, account: &AccountId, app: &AppId, plugin: &PluginId) -> Result<u64> {
+        size(&self.quick.lock(), ids(account, app, plugin))
     }
 }
 
@@ -237,17 +365,5 @@ mod tests {
         assert_eq!(db.store_get(&account, &app, &other, "k").unwrap(), None);
         db.forget_app(&account, &app).unwrap();
         assert_eq!(db.store_get(&account, &app, &plugin, "k").unwrap(), None);
-    }
-
-    #[test]
-    fn page_items_over_the_quota_are_refused() {
-        let (_folder, db, account, app, _) = open();
-        db.put_page_item(&account, &app, "a", Some("1")).unwrap();
-        let big = "x".repeat(PAGE_QUOTA as usize);
-        assert!(matches!(
-            db.put_page_item(&account, &app, "b", Some(&big)),
-            Err(DbError::Quota { .. })
-        ));
-        assert_eq!(db.page_storage(&account, &app).unwrap().len(), 1);
     }
 }

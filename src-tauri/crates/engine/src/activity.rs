@@ -193,6 +193,7 @@ impl net::ConnectionLog for Activity {
                 received: end.bytes,
                 ms,
                 detail,
+                ..Default::default()
             },
         );
     }

@@ -279,6 +279,7 @@ impl Run {
             received: result.text.len() as u64,
             ms: began.elapsed().as_millis() as u64,
             detail: result.error.as_deref(),
+            ..Default::default()
         };
         self.engine.activity().finish(line, &end);
         let error = result.error.clone();

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -6,12 +7,14 @@ use crate::{AccountId, AppId, PluginId};
 
 /// Something a plugin may be allowed to do (contract section 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Capability {
     Llm,
     Store,
     Schedule,
     Network,
+    /// Programs and devices in the person's own network, this machine among them; see [`Grant::scope`].
+    LocalNetwork,
     Tools,
     Routes,
     Fs,
@@ -21,15 +24,18 @@ pub enum Capability {
 
 /// A manifest asked for a permission that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown permission \"{0}\": known are llm, store, schedule, network, tools, routes, fs, zip, hooks")]
+#[error(
+    "unknown permission \"{0}\": known are llm, store, schedule, network, local-network, tools, routes, fs, zip, hooks"
+)]
 pub struct UnknownCapability(pub String);
 
 impl Capability {
-    pub const ALL: [Capability; 9] = [
+    pub const ALL: [Capability; 10] = [
         Self::Llm,
         Self::Store,
         Self::Schedule,
         Self::Network,
+        Self::LocalNetwork,
         Self::Tools,
         Self::Routes,
         Self::Fs,
@@ -44,6 +50,7 @@ impl Capability {
             Self::Store => "store",
             Self::Schedule => "schedule",
             Self::Network => "network",
+            Self::LocalNetwork => "local-network",
             Self::Tools => "tools",
             Self::Routes => "routes",
             Self::Fs => "fs",
@@ -70,6 +77,7 @@ impl Capability {
             Self::Store => "may keep its own data",
             Self::Schedule => "may run on a timer",
             Self::Network => "may contact servers on the internet",
+            Self::LocalNetwork => "may contact programs and devices in your own network",
             Self::Tools => "may offer tools to models",
             Self::Routes => "may answer its app's page",
             Self::Fs => "may read and write its app's data folder",
@@ -99,7 +107,7 @@ impl fmt::Debug for CodeHash {
     }
 }
 
-/// A decision that `capability` is allowed to one plugin's code.
+/// A person's decision about one capability of one plugin's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub account: AccountId,
@@ -107,6 +115,11 @@ pub struct Grant {
     pub plugin: PluginId,
     pub capability: Capability,
     pub code: CodeHash,
+    /// How far it goes, in the manifest's words: the host patterns of `network` and `local-network`, and nothing for a
+    /// capability that has no bounds of its own. Nothing for `network` reaches no host.
+    pub scope: Vec<String>,
+    /// The person said no. Nothing is allowed then, and the code is only what they looked at when they said so.
+    pub denied: bool,
     /// Milliseconds since the Unix epoch.
     pub granted_at: i64,
     /// [`crate::Caller::label`] of who decided.
@@ -114,9 +127,26 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Whether this is a grant of `capability` to exactly `code`; other code has to be looked at again.
+    /// Whether this is a grant of `capability` to exactly `code`; other code has to be looked at again. How far it goes is
+    /// [`Grant::scope`], which the caller applies.
     pub fn allows(&self, capability: Capability, code: CodeHash) -> bool {
-        self.capability == capability && self.code == code
+        !self.denied && self.capability == capability && self.code == code
+    }
+
+    /// How the wish for `capability` within `scope` stands for the plugin that `grants` are of and whose code is `code`
+    /// now. Scopes are compared as sets.
+    pub fn state(grants: &[Grant], capability: Capability, scope: &[String], code: CodeHash) -> GrantState {
+        let of_it = || grants.iter().filter(|grant| grant.capability == capability);
+        let wanted: BTreeSet<&String> = scope.iter().collect();
+        if of_it().any(|grant| grant.denied) {
+            GrantState::Denied
+        } else if of_it().any(|grant| grant.code == code && grant.scope.iter().collect::<BTreeSet<_>>() == wanted) {
+            GrantState::Granted
+        } else if of_it().next().is_some() {
+            GrantState::Stale
+        } else {
+            GrantState::Asked
+        }
     }
 }
 
@@ -124,39 +154,91 @@ impl Grant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GrantState {
-    /// Allowed, for exactly this code.
+    /// Allowed, for exactly this code and as far as it asks.
     Granted,
     /// Asked for in the manifest, and nobody decided.
     Asked,
-    /// Allowed once, for other code: counts for nothing until a person looks again.
+    /// Allowed once, for other code or within another scope: has to be looked at again.
     Stale,
+    /// A person said no. It stays so whatever the code becomes, so that changing the code is no way to ask again.
+    Denied,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_grant_is_for_one_capability_and_one_code() {
-        let (seen, changed) = (CodeHash([1; 32]), CodeHash([2; 32]));
-        let grant = Grant {
+    fn grant(capability: Capability, code: CodeHash, scope: &[&str], denied: bool) -> Grant {
+        Grant {
             account: AccountId::random(),
             app: AppId::parse("a").unwrap(),
             plugin: PluginId::parse("p").unwrap(),
-            capability: Capability::Store,
-            code: seen,
+            capability,
+            code,
+            scope: scope.iter().map(ToString::to_string).collect(),
+            denied,
             granted_at: 0,
             granted_by: "owner".into(),
-        };
-        assert!(grant.allows(Capability::Store, seen));
-        assert!(!grant.allows(Capability::Store, changed));
-        assert!(!grant.allows(Capability::Llm, seen));
+        }
+    }
+
+    const SEEN: CodeHash = CodeHash([1; 32]);
+    const CHANGED: CodeHash = CodeHash([2; 32]);
+
+    #[test]
+    fn a_grant_is_for_one_capability_and_one_code() {
+        let given = grant(Capability::Store, SEEN, &[], false);
+        assert!(given.allows(Capability::Store, SEEN));
+        assert!(!given.allows(Capability::Store, CHANGED));
+        assert!(!given.allows(Capability::Llm, SEEN));
+        let refused = grant(Capability::Store, SEEN, &[], true);
+        assert!(!refused.allows(Capability::Store, SEEN));
+    }
+
+    #[test]
+    fn the_state_follows_code_and_scope_and_a_no_stays() {
+        use GrantState::*;
+        let grants = [
+            grant(Capability::Network, SEEN, &["a.example", "*.b.example"], false),
+            grant(Capability::Store, SEEN, &[], false),
+            grant(Capability::Fs, SEEN, &[], true),
+        ];
+        let hosts = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for (capability, scope, code, want) in [
+            (Capability::Network, &["a.example", "*.b.example"][..], SEEN, Granted),
+            (Capability::Network, &["*.b.example", "a.example"], SEEN, Granted),
+            (Capability::Network, &["a.example", "*.b.example"], CHANGED, Stale),
+            (Capability::Network, &["a.example"], SEEN, Stale),
+            (
+                Capability::Network,
+                &["a.example", "*.b.example", "c.example"],
+                SEEN,
+                Stale,
+            ),
+            (Capability::Network, &[], SEEN, Stale),
+            (Capability::LocalNetwork, &["a.example"], SEEN, Asked),
+            (Capability::Store, &[], SEEN, Granted),
+            (Capability::Store, &[], CHANGED, Stale),
+            (Capability::Fs, &[], SEEN, Denied),
+            (Capability::Fs, &[], CHANGED, Denied),
+            (Capability::Fs, &["more"], CHANGED, Denied),
+            (Capability::Zip, &[], SEEN, Asked),
+        ] {
+            assert_eq!(
+                Grant::state(&grants, capability, &hosts(scope), code),
+                want,
+                "{capability:?} {scope:?} {code:?}"
+            );
+        }
     }
 
     #[test]
     fn capability_words_round_trip() {
         for capability in Capability::ALL {
             assert_eq!(Capability::parse(capability.as_str()), Ok(capability));
+            let unknown = UnknownCapability(String::new()).to_string();
+            let known = unknown.rsplit_once("known are ").unwrap().1;
+            assert!(known.split(", ").any(|word| word == capability.as_str()), "{unknown}");
         }
         assert_eq!(Capability::parse("register:tools"), Ok(Capability::Tools));
         assert_eq!(Capability::parse("register:routes"), Ok(Capability::Routes));

@@ -101,6 +101,21 @@ name_id!(
     PluginId, "plugin"
 );
 
+/// What [`AppId::shelf`] is called. Begins with `_`, so that no folder of an app can have the name.
+const SHELF: &str = "_";
+
+impl AppId {
+    /// Stands for the app of plugins that belong to none: those in a workspace's own `plugins/` folder. [`AppId::parse`]
+    /// refuses it, so neither a request nor an app's manifest can name it.
+    pub fn shelf() -> Self {
+        Self(SHELF.to_owned())
+    }
+
+    pub fn is_shelf(&self) -> bool {
+        self.0 == SHELF
+    }
+}
+
 macro_rules! text_impls {
     ($($name:ident),*) => {$(
         impl fmt::Display for $name {
@@ -147,6 +162,14 @@ mod tests {
         ] {
             assert!(AppId::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn nothing_from_outside_names_the_shelf() {
+        assert!(AppId::shelf().is_shelf());
+        assert!(AppId::parse(AppId::shelf().as_str()).is_err());
+        assert!(AppId::try_from(String::from(AppId::shelf())).is_err());
+        assert!(!AppId::parse("a").unwrap().is_shelf());
     }
 
     #[test]

@@ -5,10 +5,12 @@ mod access;
 mod caller;
 mod context;
 mod grant;
+mod host_policy;
 mod id;
 
 pub use access::{Access, Callers, Condition, MANAGEMENT_HEADS, MANAGEMENT_TREES, is_management_head};
 pub use caller::{Caller, CallerKind};
 pub use context::{CallContext, ContextError, MAX_DEPTH, TraceId};
 pub use grant::{Capability, CodeHash, Grant, GrantState, UnknownCapability};
+pub use host_policy::{HostPolicy, PluginPolicy};
 pub use id::{AccountId, AppId, IdError, PluginId, random_hex};

@@ -18,16 +18,24 @@ pub fn routes(table: Table) -> Table {
 #[derive(Deserialize)]
 struct Wanted {
     before: Option<i64>,
+    since: Option<i64>,
     limit: Option<usize>,
     app: Option<String>,
     kind: Option<String>,
+    outcome: Option<String>,
+    caller: Option<String>,
+    trace: Option<String>,
 }
 
 async fn list(State(engine): State<Engine>, person: Person, Asked(wanted): Asked<Wanted>) -> Answer<Json<Value>> {
     let filter = ActivityFilter {
         before: wanted.before,
+        since: wanted.since,
         app: wanted.app,
         kind: wanted.kind,
+        outcome: wanted.outcome,
+        caller: wanted.caller,
+        trace: wanted.trace,
         limit: wanted.limit.unwrap_or(100).clamp(1, 1000),
     };
     Ok(Json(

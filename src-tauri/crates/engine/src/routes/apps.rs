@@ -9,7 +9,7 @@ use axum::{Extension, Json};
 use db::Db;
 use http::StatusCode;
 use include_dir::{Dir, include_dir};
-use policy::{AccountId, AppId, Caller, Callers, Capability, CodeHash, Condition, GrantState, PluginId};
+use policy::{AccountId, AppId, Caller, Callers, Capability, CodeHash, Condition, Grant, GrantState, PluginId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -43,6 +43,14 @@ fn said(error: WorkspaceError) -> ApiError {
     ApiError::bad(error.to_string())
 }
 
+/// How far a wish for `capability` goes: the hosts of `network`.
+fn scope(plugin: &PluginOnDisk, capability: Capability) -> Vec<String> {
+    match capability {
+        Capability::Network => plugin.manifest.network_hosts.clone(),
+        _ => Vec::new(),
+    }
+}
+
 fn states(
     db: &Db,
     account: &AccountId,
@@ -50,11 +58,7 @@ fn states(
     plugin: &PluginOnDisk,
 ) -> db::Result<Vec<(Capability, GrantState)>> {
     let grants = db.grants(account, app, &plugin.id)?;
-    let state = |capability: &Capability| match grants.iter().find(|g| g.capability == *capability) {
-        Some(grant) if grant.code == plugin.code => GrantState::Granted,
-        Some(_) => GrantState::Stale,
-        None => GrantState::Asked,
-    };
+    let state = |one: &Capability| Grant::state(&grants, *one, &scope(plugin, *one), plugin.code);
     Ok(plugin.manifest.permissions.iter().map(|c| (*c, state(c))).collect())
 }
 
@@ -189,11 +193,12 @@ async fn import(
             .note_install(&person.account, &staged.id, source, &staged.head)?;
         if import.grant {
             for plugin in &staged.plugins {
-                let wanted = &plugin.manifest.permissions;
+                let asked = plugin.manifest.permissions.iter();
+                let granted: Vec<_> = asked.map(|one| (*one, scope(plugin, *one))).collect();
                 let by = person.caller.label();
                 engine
                     .db()
-                    .replace_grants(&person.account, &staged.id, &plugin.id, plugin.code, wanted, &by)?;
+                    .decide(&person.account, &staged.id, &plugin.id, plugin.code, &granted, &[], &by)?;
             }
         }
         engine.apps_changed(&person.account, &staged.id, false);
@@ -317,10 +322,18 @@ async fn approve(
                 granted
             }
         };
+        // What was denied before and is not allowed now stays denied.
+        let mut denied = Vec::new();
+        for grant in engine.db().grants(&person.account, &app, &id)? {
+            if grant.denied && !granted.contains(&grant.capability) {
+                denied.push(grant.capability);
+            }
+        }
+        let granted: Vec<_> = granted.into_iter().map(|one| (one, scope(&plugin, one))).collect();
         let by = person.caller.label();
         engine
             .db()
-            .replace_grants(&person.account, &app, &id, plugin.code, &granted, &by)?;
+            .decide(&person.account, &app, &id, plugin.code, &granted, &denied, &by)?;
         engine.apps_changed(&person.account, &app, false);
         Ok(())
     })
