@@ -2,8 +2,12 @@
 //! purpose registries for IPv4 and IPv6, as of 2025) and refuse the rest.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use secrets::Origin;
+use url::{Host, Url};
+
+use crate::HostPattern;
 
 /// How far a request may go.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -14,6 +18,33 @@ pub enum Reach {
     /// and port alone. Link-local, metadata, multicast and unspecified addresses stay refused, and so does a public
     /// *name* with a private address behind it: that is what a rebinding attack looks like.
     Named(Origin),
+    /// What a plugin was granted, host by host. Nothing else.
+    Granted(Granted),
+}
+
+/// The hosts that were granted. The default is none at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Granted {
+    /// Hosts on the internet: they match by name, and must then have public addresses only.
+    pub hosts: Arc<[HostPattern]>,
+    /// Hosts in the local network or on this machine: where one of these names the host (and the port, if it says
+    /// one), its addresses may be private or loopback too. `localhost` and names below it may lead to loopback alone.
+    /// A wildcard vouches for private addresses only below `localhost`, `local`, `lan`, `internal` and `home.arpa`.
+    /// Link-local, metadata, multicast and unspecified addresses stay refused whatever is listed.
+    pub local: Arc<[HostPattern]>,
+    /// Restrictions from above: each of these lists must match as well. An empty list matches nothing.
+    pub also: Vec<Arc<[HostPattern]>>,
+}
+
+/// Which addresses may stand behind one particular host: what a [`Reach`] comes down to once the URL is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Span {
+    /// Public ones.
+    Public,
+    /// The owner typed the host: public ones, and others as far as the host looks local.
+    Typed,
+    /// The host was granted as a local one: public, private and loopback.
+    Local,
 }
 
 /// Cloud metadata services that sit outside the link-local range: Alibaba, Oracle, Azure.
@@ -107,14 +138,76 @@ pub(crate) fn is_localhost(host: &str) -> bool {
 }
 
 impl Reach {
-    /// Whether a connection to `host` may go to `address`, one of the answers for it (or the address it spells out).
-    pub(crate) fn allows(&self, host: &str, literal: bool, address: IpAddr) -> bool {
+    /// What may stand behind this URL's host, or why the URL is out of reach altogether.
+    pub(crate) fn span(&self, url: &Url, origin: &Origin) -> Result<Span, String> {
         match self {
-            Reach::Public => is_public(address),
-            Reach::Named(_) if literal => is_nameable(address),
-            Reach::Named(_) if is_localhost(host) => is_loopback(address),
-            Reach::Named(_) if is_local_name(host) => is_nameable(address),
-            Reach::Named(_) => is_public(address),
+            Reach::Public => Ok(Span::Public),
+            Reach::Named(named) if named == origin => Ok(Span::Typed),
+            Reach::Named(named) => Err(format!("only {named} was allowed for this request")),
+            Reach::Granted(granted) => granted.span(url),
+        }
+    }
+}
+
+impl Granted {
+    fn span(&self, url: &Url) -> Result<Span, String> {
+        let host = url.host().as_ref().map_or_else(String::new, Host::to_string);
+        let among = |list: &[HostPattern]| list.iter().any(|pattern| pattern.matches(url));
+        let local = self
+            .local
+            .iter()
+            .any(|pattern| pattern.matches(url) && pattern.vouches());
+        if !local && !among(&self.hosts) && !among(&self.local) {
+            let all: Vec<String> = self
+                .hosts
+                .iter()
+                .chain(self.local.iter())
+                .map(ToString::to_string)
+                .collect();
+            return Err(match all.as_slice() {
+                [] => "no host is allowed here; list the hosts in the plugin's manifest (networkHosts)".into(),
+                all => format!(
+                    "{host} is not among what is allowed ({}); list it in the plugin's manifest (networkHosts) and \
+                     allow the plugin again",
+                    listed(all)
+                ),
+            });
+        }
+        if !self.also.iter().all(|list| among(list)) {
+            return Err(format!("{host} is not among the hosts that config.toml allows"));
+        }
+        Ok(if local { Span::Local } else { Span::Public })
+    }
+}
+
+/// The first few of a list, for a message.
+fn listed(all: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = all[..all.len().min(SHOWN)].join(", ");
+    if all.len() > SHOWN {
+        text += ", …";
+    }
+    text
+}
+
+impl Span {
+    /// Whether a connection to `host` may go to `address`, one of the answers for it (or the address it spells out).
+    pub(crate) fn allows(self, host: &str, literal: bool, address: IpAddr) -> bool {
+        match self {
+            Span::Public => is_public(address),
+            Span::Typed | Span::Local if literal => is_nameable(address),
+            Span::Typed | Span::Local if is_localhost(host) => is_loopback(address),
+            Span::Local => is_nameable(address),
+            Span::Typed if is_local_name(host) => is_nameable(address),
+            Span::Typed => is_public(address),
+        }
+    }
+
+    /// Why an address outside the span is refused.
+    pub(crate) fn out_of_reach(self) -> &'static str {
+        match self {
+            Span::Public => "it is not a public internet address",
+            Span::Typed | Span::Local => "link-local, metadata, multicast and reserved addresses are never contacted",
         }
     }
 }
@@ -242,7 +335,6 @@ mod tests {
 
     #[test]
     fn a_name_reaches_what_it_looks_like() {
-        let named = Reach::Named(Origin::parse("http://h").unwrap());
         for (host, literal, address, want) in [
             ("localhost", false, "127.0.0.1", true),
             ("localhost", false, "192.168.0.1", false),
@@ -257,8 +349,21 @@ mod tests {
             ("10.0.0.1", true, "10.0.0.1", true),
             ("169.254.169.254", true, "169.254.169.254", false),
         ] {
-            assert_eq!(named.allows(host, literal, ip(address)), want, "{host} {address}");
+            assert_eq!(Span::Typed.allows(host, literal, ip(address)), want, "{host} {address}");
         }
-        assert!(!Reach::Public.allows("localhost", false, ip("127.0.0.1")));
+        for (host, literal, address, want) in [
+            ("localhost", false, "127.0.0.1", true),
+            ("localhost", false, "10.0.0.1", false),
+            ("nas.example.com", false, "10.0.0.1", true),
+            ("nas.example.com", false, "127.0.0.1", true),
+            ("nas.example.com", false, "93.184.216.34", true),
+            ("nas.example.com", false, "169.254.169.254", false),
+            ("nas.example.com", false, "0.0.0.0", false),
+            ("10.0.0.1", true, "10.0.0.1", true),
+            ("169.254.169.254", true, "169.254.169.254", false),
+        ] {
+            assert_eq!(Span::Local.allows(host, literal, ip(address)), want, "{host} {address}");
+        }
+        assert!(!Span::Public.allows("localhost", false, ip("127.0.0.1")));
     }
 }

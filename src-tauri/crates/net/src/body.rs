@@ -11,6 +11,10 @@ use tokio::time::Instant;
 use crate::NetError;
 use crate::error::from_body;
 use crate::log::Line;
+use crate::mask::Mask;
+
+/// Called with a number of bytes before they count as used; an error ends the transfer with its text.
+pub type Spend = Arc<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
 
 /// The body of an answer, piece by piece as it arrives. Dropping it closes the connection (or resets the HTTP/2 stream),
 /// which is how a request is cancelled. After an error nothing more comes.
@@ -25,27 +29,43 @@ pub(crate) struct Limits {
     pub(crate) max_bytes: u64,
     pub(crate) deadline: Option<Instant>,
     pub(crate) began: Instant,
+    /// Asked for each piece that arrives.
+    pub(crate) spend: Option<Spend>,
+}
+
+/// An answer on its way in.
+struct Flow {
+    pieces: BoxStream<'static, reqwest::Result<Bytes>>,
+    line: Line,
+    url: String,
+    limits: Limits,
+    mask: Mask,
 }
 
 impl Body {
-    pub(crate) fn new(response: reqwest::Response, url: String, limits: Limits, line: Line) -> Self {
-        let pieces = response.bytes_stream().boxed();
+    pub(crate) fn new(response: reqwest::Response, url: String, limits: Limits, line: Line, mask: Mask) -> Self {
         let enough = line.enough.clone();
-        let start = Some((pieces, line));
+        let flow = Flow {
+            pieces: response.bytes_stream().boxed(),
+            line,
+            url,
+            limits,
+            mask,
+        };
         Self {
             enough,
-            pieces: stream::unfold((start, url, limits), |(open, url, limits)| async move {
-                let (mut pieces, mut line) = open?;
-                let result = next(&mut pieces, &url, &limits, &mut line).await;
-                match result {
-                    Ok(Some(piece)) => Some((Ok(piece), (Some((pieces, line)), url, limits))),
+            pieces: stream::unfold(Some(flow), |open| async move {
+                let mut flow = open?;
+                match flow.next().await {
+                    Ok(Some(piece)) => Some((Ok(piece), Some(flow))),
                     Ok(None) => {
-                        line.done();
-                        None
+                        flow.line.done();
+                        let rest = flow.mask.rest();
+                        (!rest.is_empty()).then_some((Ok(rest), None))
                     }
                     Err(error) => {
-                        line.failed(&error);
-                        Some((Err(error), (None, url, limits)))
+                        flow.line.failed(&error);
+                        Some((Err(error), None))
                     }
                 }
             })
@@ -60,41 +80,49 @@ impl Body {
     }
 }
 
-async fn next(
-    pieces: &mut BoxStream<'static, reqwest::Result<Bytes>>,
-    url: &str,
-    limits: &Limits,
-    line: &mut Line,
-) -> Result<Option<Bytes>, NetError> {
-    let idle = Instant::now() + limits.idle;
-    let until = limits.deadline.map_or(idle, |deadline| deadline.min(idle));
-    let piece = match tokio::time::timeout_at(until, pieces.next()).await {
-        Ok(None) => return Ok(None),
-        Ok(Some(Ok(piece))) => piece,
-        Ok(Some(Err(error))) => return Err(from_body(url, &error)),
-        Err(_) if until < idle => {
-            return Err(NetError::TimedOut {
-                url: url.into(),
-                what: "was not done",
-                after: limits.began.elapsed(),
-            });
+impl Flow {
+    /// The next piece that has anything in it.
+    async fn next(&mut self) -> Result<Option<Bytes>, NetError> {
+        loop {
+            let Some(piece) = self.arriving().await? else {
+                return Ok(None);
+            };
+            self.line.bytes += piece.len() as u64;
+            if self.line.bytes > self.limits.max_bytes {
+                return Err(NetError::TooBig {
+                    url: self.url.clone(),
+                    max: self.limits.max_bytes,
+                });
+            }
+            if let Some(spend) = &self.limits.spend {
+                spend(piece.len() as u64).map_err(|why| NetError::Spent {
+                    url: self.url.clone(),
+                    why,
+                })?;
+            }
+            let piece = self.mask.pass(piece);
+            if !piece.is_empty() {
+                return Ok(Some(piece));
+            }
         }
-        Err(_) => {
-            return Err(NetError::TimedOut {
-                url: url.into(),
-                what: "stopped sending and sent nothing more",
-                after: limits.idle,
-            });
-        }
-    };
-    line.bytes += piece.len() as u64;
-    if line.bytes > limits.max_bytes {
-        return Err(NetError::TooBig {
-            url: url.into(),
-            max: limits.max_bytes,
-        });
     }
-    Ok(Some(piece))
+
+    async fn arriving(&mut self) -> Result<Option<Bytes>, NetError> {
+        let idle = Instant::now() + self.limits.idle;
+        let until = self.limits.deadline.map_or(idle, |deadline| deadline.min(idle));
+        let (what, after) = match tokio::time::timeout_at(until, self.pieces.next()).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(Ok(piece))) => return Ok(Some(piece)),
+            Ok(Some(Err(error))) => return Err(from_body(&self.url, &error)),
+            Err(_) if until < idle => ("was not done", self.limits.began.elapsed()),
+            Err(_) => ("stopped sending and sent nothing more", self.limits.idle),
+        };
+        Err(NetError::TimedOut {
+            url: self.url.clone(),
+            what,
+            after,
+        })
+    }
 }
 
 impl Stream for Body {

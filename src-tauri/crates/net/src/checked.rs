@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use secrets::Origin;
 use url::{Host, Url};
 
-use crate::address::is_localhost;
+use crate::address::{Span, is_localhost};
 use crate::{NetError, Reach};
 
 /// An address whose form, host and reach have been checked, and which is the only thing [`crate::Net`] connects to. A
@@ -11,7 +11,7 @@ use crate::{NetError, Reach};
 #[derive(Debug, Clone)]
 pub struct CheckedUrl {
     url: Url,
-    reach: Reach,
+    span: Span,
     origin: Origin,
 }
 
@@ -56,43 +56,27 @@ impl CheckedUrl {
         if origin.port() == 0 {
             return Err(wrong("port 0 is not a port"));
         }
-        if let Reach::Named(named) = reach
-            && *named != origin
-        {
-            return Err(NetError::Refused {
-                url: shown(&url),
-                why: format!("only {named} was allowed for this request"),
-            });
-        }
-        let refused = |why: &str| NetError::Refused {
-            url: shown(&url),
-            why: why.into(),
+        let refused = |why: String| NetError::Refused { url: shown(&url), why };
+        let span = reach.span(&url, &origin).map_err(refused)?;
+        let within = match url.host() {
+            Some(Host::Ipv4(v4)) => span.allows("", true, IpAddr::V4(v4)),
+            Some(Host::Ipv6(v6)) => span.allows("", true, IpAddr::V6(v6)),
+            // Never public, whatever a resolver says.
+            Some(Host::Domain(name)) => span != Span::Public || !is_localhost(name),
+            None => false,
         };
-        match url.host() {
-            Some(Host::Ipv4(v4)) if !reach.allows("", true, IpAddr::V4(v4)) => {
-                return Err(refused(out_of_reach(reach)));
-            }
-            Some(Host::Ipv6(v6)) if !reach.allows("", true, IpAddr::V6(v6)) => {
-                return Err(refused(out_of_reach(reach)));
-            }
-            Some(Host::Domain(name)) if *reach == Reach::Public && is_localhost(name) => {
-                return Err(refused(out_of_reach(reach)));
-            }
-            _ => {}
+        if !within {
+            return Err(refused(span.out_of_reach().into()));
         }
-        Ok(Self {
-            url,
-            reach: reach.clone(),
-            origin,
-        })
+        Ok(Self { url, span, origin })
     }
 
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    pub fn reach(&self) -> &Reach {
-        &self.reach
+    pub(crate) fn span(&self) -> Span {
+        self.span
     }
 
     /// The address as logs and errors show it: without its query.
@@ -102,13 +86,6 @@ impl CheckedUrl {
 
     pub(crate) fn url(&self) -> &Url {
         &self.url
-    }
-}
-
-pub(crate) fn out_of_reach(reach: &Reach) -> &'static str {
-    match reach {
-        Reach::Public => "it is not a public internet address",
-        Reach::Named(_) => "link-local, metadata, multicast and reserved addresses are never contacted",
     }
 }
 

@@ -15,6 +15,12 @@ pub enum NetError {
     /// The key belongs to another server, or was forgotten; nothing was sent.
     #[error("the key is bound to {bound} and was not sent to {url}; enter the key again for this address")]
     KeyBound { url: String, bound: String },
+    /// The request itself is not one that may be sent: its method, a header or its size. Nothing was sent.
+    #[error("the request to {url} was not sent: {why}")]
+    Request { url: String, why: String },
+    /// Whoever counts the bytes said that there are none left; the text is theirs.
+    #[error("{why}")]
+    Spent { url: String, why: String },
     /// The server pointed somewhere else. Not followed.
     #[error(
         "{url} answered with a redirect ({status}) to {to}, which is not followed; enter that address if you trust it"
@@ -57,6 +63,8 @@ impl NetError {
             Self::Address { .. }
                 | Self::Refused { .. }
                 | Self::KeyBound { .. }
+                | Self::Request { .. }
+                | Self::Spent { .. }
                 | Self::Redirected { .. }
                 | Self::Log { .. }
         )
@@ -68,6 +76,8 @@ impl NetError {
             Self::Address { url, .. }
             | Self::Refused { url, .. }
             | Self::KeyBound { url, .. }
+            | Self::Request { url, .. }
+            | Self::Spent { url, .. }
             | Self::Redirected { url, .. }
             | Self::Dns { url, .. }
             | Self::Connect { url, .. }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::Reach;
-use crate::checked::out_of_reach;
+use crate::address::Span;
 
 /// Looks names up. The program uses [`SystemResolver`]; tests bring their own.
 pub trait Resolver: Send + Sync + 'static {
@@ -48,31 +47,31 @@ impl fmt::Display for LookupError {
 impl std::error::Error for LookupError {}
 
 /// Stands between the HTTP client and the resolver: a name is looked up once for each connection, every answer must be
-/// within reach, and the connection goes to the very addresses that were checked. (Addresses spelled out in a URL do
+/// within the span, and the connection goes to the very addresses that were checked. (Addresses spelled out in a URL do
 /// not come through here; [`crate::CheckedUrl`] checks those.)
 pub(crate) struct Guard {
     pub(crate) resolver: Arc<dyn Resolver>,
-    pub(crate) reach: Reach,
+    pub(crate) span: Span,
 }
 
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().trim_end_matches('.').to_ascii_lowercase();
         let answers = self.resolver.resolve(host.clone());
-        let reach = self.reach.clone();
+        let span = self.span;
         Box::pin(async move {
             let answers = answers.await.map_err(LookupError::Failed)?;
             if answers.is_empty() {
                 return Err(LookupError::Failed("the name has no address".into()).into());
             }
             // One bad answer spoils the name: picking the good ones would let a hostile server choose when to lie.
-            if !answers.iter().all(|address| reach.allows(&host, false, *address)) {
-                let why = match &reach {
-                    Reach::Named(_) if !crate::address::is_local_name(&host) => {
+            if !answers.iter().all(|address| span.allows(&host, false, *address)) {
+                let why = match span {
+                    Span::Typed if !crate::address::is_local_name(&host) => {
                         "this public name points to an address that is not public; \
                          if it is your own server, enter its IP address instead"
                     }
-                    reach => out_of_reach(reach),
+                    span => span.out_of_reach(),
                 };
                 return Err(LookupError::Forbidden(why).into());
             }

@@ -10,11 +10,13 @@ use policy::CallContext;
 use secrets::{KeyHandle, Secret};
 use tokio::time::Instant;
 
+use crate::address::Span;
 use crate::body::Limits;
 use crate::checked::shown;
 use crate::error::from_send;
 use crate::guard::Guard;
 use crate::log::{Attempt, Line};
+use crate::mask::Mask;
 use crate::{Body, CheckedUrl, ConnectionLog, NetError, Reach, Resolver, SystemResolver};
 
 /// How a key is sent.
@@ -75,13 +77,28 @@ pub struct Incoming {
     pub body: Body,
 }
 
-/// One HTTP client per reach, because the guard inside it must know how far its names may lead. Sharing one would let
-/// a pooled connection of a wide reach serve a narrow one.
+/// One request of a walk, checked and ready.
+pub(crate) struct Hop<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a CheckedUrl,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) connect_timeout: Duration,
+    /// When the call began, for messages.
+    pub(crate) began: Instant,
+    /// When the answer's head must be here.
+    pub(crate) until: Instant,
+    pub(crate) attempt: Attempt,
+}
+
+/// One HTTP client per span, because the guard inside it must know how far its names may lead. Sharing one would let a
+/// pooled connection of a wide span serve a narrow one. Within a span, the same host and port always mean the same
+/// addresses, whoever asks.
 const CLIENTS_KEPT: usize = 32;
 
 #[derive(PartialEq)]
 struct ClientKey {
-    reach: Reach,
+    span: Span,
     connect_timeout: Duration,
     secure: bool,
 }
@@ -142,7 +159,7 @@ impl Net {
         let url = request.url.shown();
         let attempt = Attempt::new(ctx, request.method.as_str(), url.clone(), request.purpose);
         let refuse = |error: NetError| {
-            self.0.log.refused(&attempt, &error.to_string());
+            self.refused(&attempt, &error);
             error
         };
 
@@ -151,42 +168,19 @@ impl Net {
             let (name, value) = key_header(handle, &request.key_style, &request.url).map_err(refuse)?;
             headers.insert(name, value);
         }
-        if deadline.is_some_and(|at| at <= began) {
-            return Err(refuse(NetError::TimedOut {
-                url,
-                what: "was not asked, because the time for this call was used up",
-                after: Duration::ZERO,
-            }));
-        }
-        let client = self.client(&request.url, request.connect_timeout).map_err(refuse)?;
-
-        let mut line = self.open_line(&attempt, &url).await?;
-        let sending = client
-            .request(request.method, request.url.url().clone())
-            .headers(headers)
-            .body(request.body)
-            .send();
         let patience = began + request.connect_timeout + request.first_byte_timeout;
-        let until = deadline.map_or(patience, |at| at.min(patience));
-        let response = match tokio::time::timeout_at(until, sending).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let error = from_send(&url, &error, request.connect_timeout);
-                line.failed(&error);
-                return Err(error);
-            }
-            Err(_) => {
-                let error = NetError::TimedOut {
-                    url,
-                    what: "did not begin to answer",
-                    after: began.elapsed(),
-                };
-                line.failed(&error);
-                return Err(error);
-            }
+        let hop = Hop {
+            method: request.method,
+            url: &request.url,
+            headers,
+            body: request.body,
+            connect_timeout: request.connect_timeout,
+            began,
+            until: deadline.map_or(patience, |at| at.min(patience)),
+            attempt,
         };
+        let (response, mut line) = self.exchange(hop).await?;
         let status = response.status();
-        line.status = Some(status.as_u16());
         if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
             let to = redirect_target(&request.url, response.headers());
             let error = NetError::Redirected {
@@ -204,12 +198,55 @@ impl Net {
             max_bytes: request.max_bytes,
             deadline,
             began,
+            spend: None,
         };
         Ok(Incoming {
             status,
             headers,
-            body: Body::new(response, url, limits, line),
+            body: Body::new(response, url, limits, line, Mask::default()),
         })
+    }
+
+    /// One request and the head of its answer, with the line of the activity log that is open until its body is read.
+    pub(crate) async fn exchange(&self, hop: Hop<'_>) -> Result<(reqwest::Response, Line), NetError> {
+        let url = hop.url.shown();
+        let refuse = |error: NetError| {
+            self.refused(&hop.attempt, &error);
+            error
+        };
+        if hop.until <= Instant::now() {
+            return Err(refuse(NetError::TimedOut {
+                url,
+                what: "was not asked, because the time for this call was used up",
+                after: hop.began.elapsed(),
+            }));
+        }
+        let client = self.client(hop.url, hop.connect_timeout).map_err(refuse)?;
+        let mut line = self.open_line(&hop.attempt, &url).await?;
+        let sending = client
+            .request(hop.method, hop.url.url().clone())
+            .headers(hop.headers)
+            .body(hop.body)
+            .send();
+        let error = match tokio::time::timeout_at(hop.until, sending).await {
+            Ok(Ok(response)) => {
+                line.status = Some(response.status().as_u16());
+                return Ok((response, line));
+            }
+            Ok(Err(error)) => from_send(&url, &error, hop.connect_timeout),
+            Err(_) => NetError::TimedOut {
+                url,
+                what: "did not begin to answer",
+                after: hop.began.elapsed(),
+            },
+        };
+        line.failed(&error);
+        Err(error)
+    }
+
+    /// Writes a refusal to the activity log.
+    pub(crate) fn refused(&self, attempt: &Attempt, error: &NetError) {
+        self.0.log.refused(attempt, &error.to_string());
     }
 
     async fn open_line(&self, attempt: &Attempt, url: &str) -> Result<Line, NetError> {
@@ -229,7 +266,7 @@ impl Net {
 
     fn client(&self, url: &CheckedUrl, connect_timeout: Duration) -> Result<reqwest::Client, NetError> {
         let key = ClientKey {
-            reach: url.reach().clone(),
+            span: url.span(),
             connect_timeout,
             secure: url.origin().scheme() == "https",
         };
@@ -243,7 +280,7 @@ impl Net {
         }
         let guard = Guard {
             resolver: self.0.resolver.clone(),
-            reach: key.reach.clone(),
+            span: key.span,
         };
         let mut builder = reqwest::Client::builder();
         if !key.secure {
@@ -281,13 +318,20 @@ fn key_header(handle: &KeyHandle, style: &KeyStyle, url: &CheckedUrl) -> Result<
         KeyStyle::Bearer => (AUTHORIZATION, "Bearer "),
         KeyStyle::Header(name) => (name.clone(), ""),
     };
+    let value = secret_value(prefix, &key).ok_or_else(unusable)?;
+    Ok((name, value))
+}
+
+/// A header's value with a secret in it: wiped when the last copy is dropped, and marked so that nothing prints it.
+/// `None` when it could not be a header.
+pub(crate) fn secret_value(prefix: &str, key: &Secret) -> Option<HeaderValue> {
     let mut bytes = Vec::with_capacity(prefix.len() + key.expose_to_net().len());
     bytes.extend_from_slice(prefix.as_bytes());
     bytes.extend_from_slice(key.expose_to_net());
     let bytes = Bytes::from_owner(HeaderBytes(Secret::from_bytes(bytes)));
-    let mut value = HeaderValue::from_maybe_shared(bytes).map_err(|_| unusable())?;
+    let mut value = HeaderValue::from_maybe_shared(bytes).ok()?;
     value.set_sensitive(true);
-    Ok((name, value))
+    Some(value)
 }
 
 /// Where a redirect pointed, without its query.

@@ -1,0 +1,116 @@
+use bytes::Bytes;
+use secrets::Secret;
+
+/// What stands where a secret was.
+const MASK: &[u8] = b"[secret]";
+
+/// Shorter secrets are not looked for: hiding every "a" of an answer would tell more than it hides.
+const SHORTEST: usize = 8;
+
+/// Takes secrets out of what a server sends back, so that whoever may use one without seeing it does not read it in an
+/// echo. Finds a secret that arrives in two pieces. It does not find one that the server has encoded.
+#[derive(Default)]
+pub(crate) struct Mask {
+    /// Longest first, so that one that begins with another is found whole.
+    secrets: Vec<Secret>,
+    /// The end of what has arrived, as far as a secret may begin there.
+    held: Vec<u8>,
+}
+
+impl Mask {
+    pub(crate) fn add(&mut self, secret: Secret) {
+        if secret.expose_to_net().len() >= SHORTEST {
+            self.secrets.push(secret);
+            self.secrets
+                .sort_by_key(|secret| std::cmp::Reverse(secret.expose_to_net().len()));
+        }
+    }
+
+    /// The next piece without secrets; its end may be kept back until the next one.
+    pub(crate) fn pass(&mut self, piece: Bytes) -> Bytes {
+        if self.secrets.is_empty() {
+            return piece;
+        }
+        self.held.extend_from_slice(&piece);
+        self.sift(false)
+    }
+
+    /// What was kept back, once nothing more comes.
+    pub(crate) fn rest(&mut self) -> Bytes {
+        self.sift(true)
+    }
+
+    /// A whole text without secrets.
+    pub(crate) fn text(&self, text: &str) -> String {
+        let mut whole = Self {
+            secrets: self.secrets.clone(),
+            held: text.as_bytes().to_vec(),
+        };
+        // Secrets are ASCII, and so is the mask: what is left is still UTF-8.
+        String::from_utf8_lossy(&whole.sift(true)).into_owned()
+    }
+
+    fn sift(&mut self, last: bool) -> Bytes {
+        let held = std::mem::take(&mut self.held);
+        let mut clean = Vec::with_capacity(held.len());
+        let mut rest = held.as_slice();
+        'bytes: while let Some(first) = rest.first() {
+            for secret in &self.secrets {
+                let secret = secret.expose_to_net();
+                if secret.first() != Some(first) {
+                    continue;
+                }
+                if let Some(behind) = rest.strip_prefix(secret) {
+                    clean.extend_from_slice(MASK);
+                    rest = behind;
+                    continue 'bytes;
+                }
+                if !last && secret.starts_with(rest) {
+                    self.held = rest.to_vec();
+                    return clean.into();
+                }
+            }
+            clean.push(*first);
+            rest = &rest[1..];
+        }
+        clean.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(secrets: &[&str]) -> Mask {
+        let mut mask = Mask::default();
+        for secret in secrets {
+            mask.add(Secret::new((*secret).into()));
+        }
+        mask
+    }
+
+    #[test]
+    fn however_it_is_cut_the_secret_is_gone() {
+        let text = b"ssk-canarysk-canary-longer and sk-canar\xff sk-canary";
+        let clean = b"s[secret][secret] and sk-canar\xff [secret]";
+        for first in 0..=text.len() {
+            for second in first..=text.len() {
+                let mut mask = mask(&["sk-canary", "sk-canary-longer"]);
+                let mut got = Vec::new();
+                for piece in [&text[..first], &text[first..second], &text[second..]] {
+                    got.extend_from_slice(&mask.pass(Bytes::copy_from_slice(piece)));
+                }
+                got.extend_from_slice(&mask.rest());
+                assert_eq!(got, clean, "{first} {second}");
+            }
+        }
+        assert_eq!(mask(&["sk-canary"]).text("日 sk-canary 本"), "日 [secret] 本");
+    }
+
+    #[test]
+    fn without_secrets_nothing_is_touched() {
+        let mut none = mask(&["short"]);
+        assert_eq!(none.pass(Bytes::from_static(b"a short text")), "a short text");
+        assert_eq!(none.rest(), "");
+    }
+}
