@@ -1,6 +1,9 @@
 //! The vault without any keychain: what it accepts, binds, replaces and hides.
 
-use secrets::{Kept, Keychain, MAX_KEY_BYTES, Origin, Secret, Vault, VaultError};
+use std::collections::HashSet;
+
+use policy::{AccountId, AppId, PluginId};
+use secrets::{Kept, Keychain, MAX_KEY_BYTES, Origin, Secret, Vault, VaultError, plugin_secret_id};
 
 fn origin(text: &str) -> Origin {
     Origin::parse(text).unwrap()
@@ -77,4 +80,41 @@ fn nothing_prints_a_key() {
         assert!(!text.contains("canary"), "{text}");
     }
     assert_eq!(handle.redact("other words"), "other words");
+}
+
+#[test]
+fn each_plugin_has_secrets_of_its_own() {
+    let accounts = [AccountId::random(), AccountId::random()];
+    let apps = [AppId::parse("a").unwrap(), AppId::parse("a_b").unwrap(), AppId::shelf()];
+    let plugins = ["b", "b_c", "a"].map(|id| PluginId::parse(id).unwrap());
+    let mut ids = HashSet::new();
+    for account in &accounts {
+        for app in &apps {
+            for plugin in &plugins {
+                for name in ["c", "b_c", "token"] {
+                    assert!(ids.insert(plugin_secret_id(account, app, plugin, name).unwrap()));
+                }
+            }
+        }
+    }
+    let id = |name: &str| plugin_secret_id(&accounts[0], &apps[0], &plugins[0], name);
+    assert!(id(&"x".repeat(64)).is_some());
+    for bad in ["", "A", "a/b", "a b", "../a", "a\0", "ä", &"x".repeat(65)] {
+        assert_eq!(id(bad), None, "{bad:?}");
+    }
+
+    let vault = vault();
+    let (here, there) = (origin("https://api.example"), origin("https://api.example:8443"));
+    let (mine, theirs) = (
+        id("token").unwrap(),
+        plugin_secret_id(&accounts[0], &apps[0], &plugins[1], "token").unwrap(),
+    );
+    vault.put(&mine, here.clone(), Secret::new("sk-canary".into())).unwrap();
+    assert!(vault.handle(&mine, &there).is_none());
+    assert!(vault.handle(&theirs, &here).is_none());
+    let handle = vault.handle(&mine, &here).unwrap();
+    vault.forget(&mine).unwrap();
+    assert!(handle.reveal_to_net(&here).is_none(), "a handle outlived its secret");
+    assert!(vault.handle(&mine, &here).is_none());
+    assert_eq!(vault.has(&mine), None);
 }
