@@ -57,6 +57,22 @@ pub enum FileError {
     Total { limit: u64 },
     #[error("\"{path}\" is there already")]
     Exists { path: String },
+    /// On systems that ignore case the two names are one file.
+    #[error(
+        "\"{path}\" differs from \"{other}\", which is there already, only by case or by letters that cannot be seen, and \
+         would be the same file on many computers: use that spelling or another name"
+    )]
+    Clash { path: String, other: String },
+    #[error("\"{path}\" cannot be moved into \"{into}\", which is inside it")]
+    Inside { path: String, into: String },
+    #[error("\"{path}\" itself cannot be removed, replaced or renamed: name what is in it")]
+    Root { path: String },
+    #[error(
+        "a transaction on these files is under way and did not end in time: end it first, or make the change in it"
+    )]
+    Busy,
+    #[error("a transaction may make at most {limit} changes: commit it in parts")]
+    Long { limit: usize },
     #[error("\"{path}\" could not be used: {source}")]
     Io { path: String, source: io::Error },
 }
@@ -65,6 +81,46 @@ impl FileError {
     /// Whether the answer is simply that nothing stands there.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing { .. })
+    }
+
+    /// The same with its paths shown as those of an app's data folder: `[app-data]/a.txt`, or `[app-data]` for the folder
+    /// itself. A path that could not be used at all is shown as it was given.
+    pub(crate) fn in_app_data(mut self) -> Self {
+        match &mut self {
+            Self::Missing { path }
+            | Self::Wrong { path, .. }
+            | Self::Shared { path }
+            | Self::Large { path, .. }
+            | Self::Crowded { path, .. }
+            | Self::Exists { path }
+            | Self::Root { path }
+            | Self::Io { path, .. } => show(path),
+            Self::Clash { path, other } | Self::Inside { path, into: other } => {
+                show(path);
+                show(other);
+            }
+            Self::Name { .. } | Self::Total { .. } | Self::Busy | Self::Long { .. } => {}
+        }
+        self
+    }
+
+    /// The same about `path`.
+    pub(crate) fn of(mut self, path: &str) -> Self {
+        match &mut self {
+            Self::Missing { path: at }
+            | Self::Wrong { path: at, .. }
+            | Self::Shared { path: at }
+            | Self::Large { path: at, .. }
+            | Self::Crowded { path: at, .. }
+            | Self::Exists { path: at }
+            | Self::Root { path: at }
+            | Self::Name { path: at, .. }
+            | Self::Clash { path: at, .. }
+            | Self::Inside { path: at, .. }
+            | Self::Io { path: at, .. } => path.clone_into(at),
+            Self::Total { .. } | Self::Busy | Self::Long { .. } => {}
+        }
+        self
     }
 
     pub(crate) fn name(path: &str, reason: NameError) -> Self {
@@ -81,4 +137,11 @@ impl FileError {
             _ => Self::Io { path, source },
         }
     }
+}
+
+fn show(path: &mut String) {
+    *path = match path.as_str() {
+        "" | "." => "[app-data]".to_owned(),
+        _ => format!("[app-data]/{path}"),
+    };
 }

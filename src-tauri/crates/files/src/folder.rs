@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use sha2::{Digest, Sha256};
 
 use crate::{FileError, Kind, check_path};
@@ -42,11 +42,12 @@ pub struct Contained {
 }
 
 impl Contained {
-    /// Up to `count` bytes from `offset` on; fewer only where the file ends.
+    /// Up to `count` bytes from `offset` on; fewer only where the file ends. Room is made for what comes, not for `count`.
     pub fn read_at(&self, offset: u64, count: usize) -> io::Result<Vec<u8>> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(offset))?;
-        let mut bytes = Vec::with_capacity(count);
+        let expected = self.len.saturating_sub(offset).min(count as u64);
+        let mut bytes = Vec::with_capacity(expected as usize);
         file.take(count as u64).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
@@ -131,11 +132,27 @@ impl Folder {
     /// handle, so nothing can be swapped in between.
     pub fn open_file(&self, path: &str) -> Result<Contained, FileError> {
         let (parent, name) = self.parent(path)?;
-        let mut options = OpenOptions::new();
+        let (file, about) = parent.open_checked(name, path, OpenOptions::new().read(true))?;
+        Ok(Contained {
+            len: about.len(),
+            modified: about.modified().ok().map(|t| t.into_std()),
+            stamp: stamp(&about),
+            file: file.into_std(),
+        })
+    }
+
+    /// Opens the file `name` directly in this folder, which must be a regular one with a single name on disk; `path` is
+    /// what errors call it. `options` must not create or truncate: both happen before the checks.
+    pub(crate) fn open_checked(
+        &self,
+        name: &str,
+        path: &str,
+        options: &mut OpenOptions,
+    ) -> Result<(File, Metadata), FileError> {
         // Without O_NONBLOCK, opening a pipe waits for its other end for ever.
-        options.read(true).follow(FollowSymlinks::No).nonblock(true);
-        let opened = parent.dir.open_with(name, &options);
-        let file = opened.map_err(|e| parent.explain(name, path, e, Kind::File))?;
+        options.follow(FollowSymlinks::No).nonblock(true);
+        let opened = self.dir.open_with(name, options);
+        let file = opened.map_err(|e| self.explain(name, path, e, Kind::File))?;
         let about = file.metadata().map_err(|e| FileError::io(path, e))?;
         let kind = Kind::of(about.file_type());
         if kind != Kind::File {
@@ -145,12 +162,7 @@ impl Folder {
         if about.nlink() != 1 {
             return Err(FileError::Shared { path: path.to_owned() });
         }
-        Ok(Contained {
-            len: about.len(),
-            modified: about.modified().ok().map(|t| t.into_std()),
-            stamp: stamp(&about),
-            file: file.into_std(),
-        })
+        Ok((file, about))
     }
 
     /// The bytes of the file at `path`, at most `limit` of them, whatever length the file claims.
@@ -211,7 +223,7 @@ impl Folder {
     }
 }
 
-fn stamp(about: &cap_std::fs::Metadata) -> String {
+fn stamp(about: &Metadata) -> String {
     let mut hash = Sha256::new();
     for number in [about.dev(), about.ino(), about.len()] {
         hash.update(number.to_le_bytes());

@@ -34,6 +34,8 @@ pub enum NameError {
     LongPath,
     #[error("it is more than {MAX_DEPTH} folders deep")]
     Deep,
+    #[error("names that begin with .writing- or .txn- are kept for unfinished changes: choose another")]
+    Ours,
 }
 
 /// One file or folder name that means the same, and only itself, on Linux, macOS and Windows.

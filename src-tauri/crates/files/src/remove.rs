@@ -1,3 +1,5 @@
+use std::io;
+
 use cap_fs_ext::DirExt;
 
 use crate::{FileError, Folder, Kind};
@@ -13,28 +15,30 @@ impl Folder {
     /// moved up.
     pub fn remove(&self, path: &str) -> Result<(), FileError> {
         let (parent, name) = self.parent(path)?;
-        let about = parent.dir.symlink_metadata(name).map_err(|e| FileError::io(path, e))?;
+        parent.remove_entry(name).map_err(|e| FileError::io(path, e))
+    }
+
+    /// As [`Folder::remove`] for an entry of this folder, whatever its name.
+    pub(crate) fn remove_entry(&self, name: &str) -> io::Result<()> {
+        let about = self.dir.symlink_metadata(name)?;
         if Kind::of(about.file_type()) != Kind::Folder {
-            return parent
-                .dir
-                .remove_file_or_symlink(name)
-                .map_err(|e| FileError::io(path, e));
+            return self.dir.remove_file_or_symlink(name);
         }
-        let top = parent.descend(name, &[name])?;
+        let top = Self::of(self.dir.open_dir_nofollow(name)?);
         let mut moved = 0u64;
         // Each pass may move folders up into `top`; a pass that moves none leaves it empty.
         loop {
             let before = moved;
-            clear(&top, &top, 0, &mut moved).map_err(|e| FileError::io(path, e))?;
+            clear(&top, &top, 0, &mut moved)?;
             if moved == before {
                 break;
             }
         }
-        parent.dir.remove_dir(name).map_err(|e| FileError::io(path, e))
+        self.dir.remove_dir(name)
     }
 }
 
-fn clear(folder: &Folder, top: &Folder, depth: usize, moved: &mut u64) -> std::io::Result<()> {
+fn clear(folder: &Folder, top: &Folder, depth: usize, moved: &mut u64) -> io::Result<()> {
     for entry in folder.dir.entries()? {
         let entry = entry?;
         let name = entry.file_name();

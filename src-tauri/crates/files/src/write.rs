@@ -133,20 +133,20 @@ fn write_synced(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
 
 /// A rename lasts through a power cut only once its folder is synced.
 #[cfg(unix)]
-fn sync(dir: &Dir) -> io::Result<()> {
+pub(crate) fn sync(dir: &Dir) -> io::Result<()> {
     // The handle of a `Dir` may be a path-only one, which cannot be synced; a fresh one for reading can.
     dir.open(".")?.sync_all()
 }
 
 /// Windows has no such call for folders; NTFS journals renames.
 #[cfg(not(unix))]
-fn sync(_dir: &Dir) -> io::Result<()> {
+pub(crate) fn sync(_dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
 /// Renames without ever taking the place of something. Both names are single checked names.
 #[cfg(target_os = "linux")]
-fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Result<()> {
+pub(crate) fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Result<()> {
     use std::ffi::CString;
     use std::os::fd::AsRawFd;
     let (old_c, new_c) = (CString::new(old)?, CString::new(new)?);
@@ -173,7 +173,7 @@ fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Result<()> {
+pub(crate) fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Result<()> {
     rename_checked(from, old, to, new)
 }
 
