@@ -1,7 +1,9 @@
+import { activityCalls } from "./api-activity";
+import { type Plugin, pluginCalls, readPlugin } from "./api-plugins";
 import type { Backend, Method } from "./backend";
+import { type Loose, list, num, object, str } from "./read";
 
-// Typed calls to `/v1`. Shapes follow the contract; what apps, model servers and manifests put into them is foreign,
-// so every list is checked to be a list and every text to be a text before a screen sees it.
+// Typed calls to `/v1`. Shapes follow the contract.
 
 export interface Me {
   username: string;
@@ -77,22 +79,6 @@ export interface Models {
   errors: { connection: string; connectionName: string; error: string }[];
   default: string | null;
 }
-export type PermissionState = "granted" | "asked" | "stale";
-export interface Permission {
-  capability: string;
-  sentence: string;
-  state: PermissionState;
-}
-export interface Plugin {
-  id: string;
-  globalId: string;
-  name: string;
-  version: string;
-  description: string;
-  hash: string;
-  error: string;
-  permissions: Permission[];
-}
 export interface Preview {
   id: string;
   name: string;
@@ -103,22 +89,6 @@ export interface Preview {
   installed: boolean;
   plugins: Plugin[];
 }
-export type ActivityKind = "connection" | "refusal" | "model" | "error";
-export interface ActivityEntry {
-  id: string;
-  at: number;
-  kind: string;
-  caller: string;
-  app: string;
-  target: string;
-  outcome: string;
-  status: number | null;
-  bytesSent: number | null;
-  bytesReceived: number | null;
-  ms: number | null;
-  detail: string;
-}
-
 /** A refusal or failure as the person gets to see it. `raw` is the whole cause, for copying. */
 export class CallError extends Error {
   constructor(
@@ -130,36 +100,6 @@ export class CallError extends Error {
     super(message);
     this.name = "CallError";
   }
-}
-
-type Loose = Record<string, unknown>;
-const object = (value: unknown): Loose => (typeof value === "object" && value !== null ? (value as Loose) : {});
-const list = (value: unknown): Loose[] => (Array.isArray(value) ? value.map(object) : []);
-const num = (value: unknown): number | null => (typeof value === "number" && Number.isFinite(value) ? value : null);
-
-function str(value: unknown): string {
-  if (typeof value === "string") return value;
-  if (value === null || value === undefined) return "";
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
-}
-
-function permission(value: Loose): Permission {
-  const state = value.state === "granted" || value.state === "stale" ? value.state : "asked";
-  const capability = str(value.capability);
-  return { capability, sentence: str(value.sentence) || capability, state };
-}
-
-function plugin(value: Loose): Plugin {
-  return {
-    id: str(value.id),
-    globalId: str(value.globalId),
-    name: str(value.name) || str(value.id),
-    version: str(value.version),
-    description: str(value.description),
-    hash: str(value.hash),
-    error: str(value.error),
-    permissions: list(value.permissions).map(permission),
-  };
 }
 
 function readSettings(value: unknown): Settings {
@@ -181,30 +121,6 @@ function readConnection(v: Loose): Connection {
     keyKept: v.keyKept === "keychain" || v.keyKept === "run" ? v.keyKept : null,
     local: v.local === true,
   };
-}
-
-function readEntry(v: Loose): ActivityEntry {
-  return {
-    id: str(v.id),
-    at: num(v.at) ?? 0,
-    kind: str(v.kind),
-    caller: str(v.caller),
-    app: str(v.app),
-    target: str(v.target),
-    outcome: str(v.outcome),
-    status: num(v.status),
-    bytesSent: num(v.bytesSent),
-    bytesReceived: num(v.bytesReceived),
-    ms: num(v.ms),
-    detail: str(v.detail),
-  };
-}
-
-/** An entry as `GET /v1/events` tells it, or null when it is not one. */
-export function readActivity(payload: unknown): ActivityEntry | null {
-  const v = object(payload);
-  const entry = readEntry("entry" in v ? object(v.entry) : v);
-  return entry.id === "" || entry.at === 0 ? null : entry;
 }
 
 export interface ConnectionInput {
@@ -374,7 +290,7 @@ export function api(backend: Backend) {
         description: str(v.description),
         head: str(v.head),
         installed: v.installed === true,
-        plugins: list(v.plugins).map(plugin),
+        plugins: list(v.plugins).map(readPlugin),
       };
     },
     /** Adds exactly the files that the preview showed (`head`); a 409 means that they changed since. */
@@ -384,18 +300,7 @@ export function api(backend: Backend) {
     async removeApp(id: string): Promise<void> {
       await call("DELETE", `/v1/apps/${at(id)}`);
     },
-    async plugins(id: string): Promise<Plugin[]> {
-      return list(object(await call("GET", `/v1/apps/${at(id)}/plugins`)).plugins).map(plugin);
-    },
-    /** Allows what was shown, for the hash of just those files. */
-    async approve(globalId: string, head: string, capabilities: string[]): Promise<void> {
-      await call("POST", `/v1/plugins/${at(globalId)}/approve`, { head, capabilities });
-    },
-    async activity(filter: { kind?: string; before?: string; limit: number }): Promise<ActivityEntry[]> {
-      const query = new URLSearchParams({ limit: String(filter.limit) });
-      if (filter.kind) query.set("kind", filter.kind);
-      if (filter.before) query.set("before", filter.before);
-      return list(object(await call("GET", `/v1/activity?${query}`)).entries).map(readEntry);
-    },
+    ...pluginCalls(call),
+    ...activityCalls(call),
   };
 }

@@ -12,7 +12,7 @@ import { showTheme } from "./theme";
 
 // The screens that a start does not need come when they are opened.
 const Settings = lazy(() => import("./screens/settings"));
-const Activity = lazy(() => import("./screens/activity"));
+const Activity = lazy(() => import("./screens/activity/screen"));
 const Start = lazy(() => import("./screens/start").then((m) => ({ default: m.Start })));
 const AppFrame = lazy(() => import("./screens/app-frame").then((m) => ({ default: m.AppFrame })));
 
@@ -179,7 +179,7 @@ function Inside({ session, onSession, onSignedOut }: InsideProps) {
               onMe={(who) => onSession({ ...session, me: who })}
             />
           ) : route.screen === "activity" ? (
-            <Activity />
+            <Activity app={route.app ?? ""} />
           ) : full && route.screen === "app" ? (
             <AppFrame key={route.id} id={route.id} />
           ) : (

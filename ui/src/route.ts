@@ -6,19 +6,23 @@ export type Route =
   | { screen: "home" }
   | { screen: "app"; id: string }
   | { screen: "settings"; page: "models" | "general" }
-  | { screen: "activity" };
+  | { screen: "activity"; app?: string };
+
+/** A part of the hash as text; empty when it is missing or not one that we wrote. */
+function decoded(part: string | undefined): string {
+  try {
+    return decodeURIComponent(part ?? "");
+  } catch {
+    return "";
+  }
+}
 
 export function readRoute(hash: string): Route {
   const parts = hash.replace(/^#\/?/, "").split("/");
-  if (parts[0] === "app" && parts[1]) {
-    try {
-      return { screen: "app", id: decodeURIComponent(parts[1]) };
-    } catch {
-      return { screen: "home" };
-    }
-  }
+  const id = decoded(parts[1]);
+  if (parts[0] === "app") return id === "" ? { screen: "home" } : { screen: "app", id };
   if (parts[0] === "settings") return { screen: "settings", page: parts[1] === "general" ? "general" : "models" };
-  if (parts[0] === "activity") return { screen: "activity" };
+  if (parts[0] === "activity") return id === "" ? { screen: "activity" } : { screen: "activity", app: id };
   return { screen: "home" };
 }
 
@@ -29,7 +33,7 @@ export function writeRoute(route: Route): string {
     case "settings":
       return `#/settings/${route.page}`;
     case "activity":
-      return "#/activity";
+      return route.app === undefined ? "#/activity" : `#/activity/${encodeURIComponent(route.app)}`;
     case "home":
       return "#/";
   }

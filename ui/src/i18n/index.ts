@@ -49,3 +49,44 @@ export function formatBytes(bytes: number): string {
     maximumFractionDigits: value < 10 && unit > 0 ? 1 : 0,
   }).format(value);
 }
+
+const ago = new Intl.RelativeTimeFormat(locale, { numeric: "always", style: "short" });
+const dayOnly = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
+
+/** How long ago `ms` was at `now`: short, and never finer than it is true for the next moments. Empty for no date. */
+export function formatAgo(ms: number, now: number): string {
+  if (Math.abs(ms) > 8.64e15) return "";
+  const seconds = Math.round((now - ms) / 1000);
+  if (seconds < 5) return t.activity.now;
+  if (seconds < 60) return ago.format(-seconds, "second");
+  if (seconds < 3600) return ago.format(-Math.floor(seconds / 60), "minute");
+  if (seconds < 86_400) return ago.format(-Math.floor(seconds / 3600), "hour");
+  return ago.format(-Math.floor(seconds / 86_400), "day");
+}
+
+/** A day as the engine names it (`2026-11-30`). What is none is shown as it came. */
+export function formatDay(day: string): string {
+  const at = /^\d{4}-\d\d-\d\d$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
+  return Number.isNaN(at) ? day : dayOnly.format(at);
+}
+
+/** A price in US dollars; small ones keep two digits that count. */
+export function formatCost(dollars: number): string {
+  const small = dollars > 0 && dollars < 0.1;
+  return new Intl.NumberFormat(locale, {
+    style: "currency",
+    currency: "USD",
+    ...(small ? { maximumSignificantDigits: 2 } : {}),
+  }).format(dollars);
+}
+
+/** How long something took. */
+export function formatTook(ms: number): string {
+  const [value, unit] = ms < 1000 ? [ms, "millisecond"] : ms < 60_000 ? [ms / 1000, "second"] : [ms / 60_000, "minute"];
+  return new Intl.NumberFormat(locale, {
+    style: "unit",
+    unit,
+    unitDisplay: "short",
+    maximumFractionDigits: ms < 1000 || value >= 10 ? 0 : 1,
+  }).format(value);
+}

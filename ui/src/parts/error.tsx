@@ -21,10 +21,24 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
-export function CopyButton({ text, label = t.common.copyDetails }: { text: string; label?: string }) {
+/** `name` is for screen readers, where several buttons would say the same. */
+export function CopyButton({
+  text,
+  label = t.common.copyDetails,
+  name,
+}: {
+  text: string;
+  label?: string;
+  name?: string;
+}) {
   const [copied, setCopied] = useState(false);
   return (
-    <button type="button" className="small" onClick={() => void copyText(text).then(setCopied)}>
+    <button
+      type="button"
+      className="small"
+      aria-label={copied ? undefined : name}
+      onClick={() => void copyText(text).then(setCopied)}
+    >
       <span aria-live="polite">{copied ? t.common.copied : label}</span>
     </button>
   );

@@ -1,14 +1,18 @@
 import { useState } from "react";
 import { CallError, type Preview } from "../api";
+import type { Permission } from "../api-plugins";
 import { t } from "../i18n";
 import { useAct, useEngine, useLoaded } from "../state";
+import { Ask } from "./ask";
 import { ErrorNote } from "./error";
 import { Foreign, ForeignBlock, oneLine } from "./text";
 import { Tile } from "./tile";
 
-/** The sentences of an app, each once: two plugins that ask for the same are one thing to read. */
-export function sentencesOf(preview: Preview): string[] {
-  return [...new Set(preview.plugins.flatMap((p) => p.permissions.map((asked) => asked.sentence)))];
+/** What an app asks for, each once: two plugins that ask for the same, for the same reason, are one thing to read. */
+export function asksOf(preview: Preview): Permission[] {
+  const asks = preview.plugins.flatMap((p) => p.permissions);
+  const key = ({ sentence, hosts, reason }: Permission) => JSON.stringify([sentence, hosts, reason]);
+  return [...new Map(asks.map((asked) => [key(asked), asked])).values()];
 }
 
 /** What an app from the box asks for, on one page, before anything of it is added. */
@@ -38,7 +42,7 @@ export function Review({ box, onAdded, onCancel }: { box: string; onAdded(id: st
       <p role="status">{t.common.loading}</p>
     );
   }
-  const sentences = sentencesOf(p);
+  const asks = asksOf(p);
   const name = oneLine(p.name, 60);
   return (
     <div className="stack">
@@ -64,13 +68,13 @@ export function Review({ box, onAdded, onCancel }: { box: string; onAdded(id: st
           {t.review.changed}
         </p>
       ) : null}
-      <section aria-label={t.review.lead(sentences.length)} className="stack tight">
-        <p className="strong">{t.review.lead(sentences.length)}</p>
-        {sentences.length > 0 ? (
+      <section aria-label={t.review.lead(asks.length)} className="stack tight">
+        <p className="strong">{t.review.lead(asks.length)}</p>
+        {asks.length > 0 ? (
           <ul className="asks">
-            {sentences.map((sentence) => (
-              <li key={sentence}>
-                <Foreign text={sentence} />
+            {asks.map((asked) => (
+              <li key={JSON.stringify([asked.sentence, asked.hosts, asked.reason])}>
+                <Ask asked={asked} />
               </li>
             ))}
           </ul>
@@ -108,9 +112,9 @@ export function Review({ box, onAdded, onCancel }: { box: string; onAdded(id: st
       <ErrorNote error={act.error} />
       <div className="row wrap">
         <button type="button" className="primary" disabled={act.busy || p.installed} onClick={() => add(true)}>
-          {p.installed ? t.review.again(name) : act.busy ? t.review.adding : t.review.button(name, sentences.length)}
+          {p.installed ? t.review.again(name) : act.busy ? t.review.adding : t.review.button(name, asks.length)}
         </button>
-        {sentences.length > 0 && !p.installed ? (
+        {asks.length > 0 && !p.installed ? (
           <button type="button" disabled={act.busy} onClick={() => add(false)}>
             {t.review.without}
           </button>

@@ -26,3 +26,32 @@ export function ForeignBlock({ text, className }: { text: string; className?: st
     </span>
   );
 }
+
+/** All that shows nothing, or something other than itself: controls, directions, joiners, fillers, odd spaces. */
+const UNSEEN_IN_CODE =
+  /((?!\t)[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|\p{M}{5,})/gu;
+
+const codeOf = (text: string): string =>
+  [...text].map((c) => `U+${(c.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`).join(" ");
+
+/**
+ * A line of foreign code, each character where it stands in the file: nothing is turned around (the style forbids it),
+ * and what cannot be seen is written as its code.
+ */
+export function CodeLine({ text, longest = 20_000 }: { text: string; longest?: number }) {
+  const parts = text.slice(0, longest).split(UNSEEN_IN_CODE);
+  return (
+    <code className="code-line" dir="ltr">
+      {parts.map((part, at) =>
+        at % 2 === 1 ? (
+          <span key={at} className="unseen">
+            {codeOf(part)}
+          </span>
+        ) : (
+          part
+        ),
+      )}
+      {text.length > longest ? <span className="unseen">{t.difference.longer(text.length - longest)}</span> : null}
+    </code>
+  );
+}

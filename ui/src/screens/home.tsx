@@ -1,5 +1,6 @@
-import { useEffect, useMemo, useRef, useState } from "react";
-import type { AppCard, Launch, Plugin, Settings } from "../api";
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import type { AppCard, Launch, Settings } from "../api";
+import { type AppPlugins, NO_APP } from "../api-plugins";
 import { t } from "../i18n";
 import { Dialog } from "../parts/dialog";
 import { CopyButton, ErrorNote } from "../parts/error";
@@ -9,9 +10,11 @@ import { Tile } from "../parts/tile";
 import { byRecent, noteOpened, recentApps } from "../recent";
 import { go } from "../route";
 import { useAct, useEngine, useLoaded } from "../state";
-import { Permissions } from "./permissions";
 
-type Open = { what: "permissions" | "remove"; id: string; name: string } | { what: "review"; id: string; name: string };
+// A start does not need it.
+const Plugins = lazy(() => import("./plugins/dialog"));
+
+type Open = { what: "plugins" | "remove"; id: string; name: string } | { what: "review"; id: string; name: string };
 
 /** The grid of apps. */
 export function Home({ settings }: { settings: Settings }) {
@@ -127,7 +130,7 @@ export function Home({ settings }: { settings: Settings }) {
               key={app.id}
               app={app}
               onOpen={() => openApp(app.id)}
-              onPermissions={() => setOpen({ what: "permissions", id: app.id, name: app.name })}
+              onPermissions={() => setOpen({ what: "plugins", id: app.id, name: app.name })}
               onRemove={() => setOpen({ what: "remove", id: app.id, name: app.name })}
             />
           ))}
@@ -158,6 +161,7 @@ export function Home({ settings }: { settings: Settings }) {
           ))}
         </section>
       ) : null}
+      <Loose onOpen={() => setOpen({ what: "plugins", id: NO_APP, name: "" })} />
       {offered.length > 0 ? (
         <section className="stack tight" aria-labelledby="box">
           <h2 id="box">{t.home.box}</h2>
@@ -179,8 +183,10 @@ export function Home({ settings }: { settings: Settings }) {
           ))}
         </section>
       ) : null}
-      {open?.what === "permissions" ? (
-        <Permissions id={open.id} name={open.name} onClose={() => setOpen(null)} onChanged={launch.reload} />
+      {open?.what === "plugins" ? (
+        <Suspense>
+          <Plugins id={open.id} name={open.name} onClose={() => setOpen(null)} onChanged={launch.reload} />
+        </Suspense>
       ) : null}
       {open?.what === "remove" ? (
         <Remove id={open.id} name={open.name} onClose={() => setOpen(null)} onRemoved={launch.reload} />
@@ -198,6 +204,25 @@ export function Home({ settings }: { settings: Settings }) {
         </Dialog>
       ) : null}
     </main>
+  );
+}
+
+/** Plugins that belong to no app have no card to be found on. */
+function Loose({ onOpen }: { onOpen(): void }) {
+  const loaded = useLoaded<AppPlugins>(
+    // An engine that knows of no such plugins has none.
+    (a) => a.plugins(NO_APP).catch(() => ({ plugins: [], usage: null })),
+    ["apps_changed"],
+  );
+  const n = loaded.value?.plugins.length ?? 0;
+  if (n === 0) return null;
+  return (
+    <p className="note row wrap">
+      <span className="grow">{t.home.looseNote(n)}</span>
+      <button type="button" className="small" onClick={onOpen}>
+        {t.home.loose}
+      </button>
+    </p>
   );
 }
 
@@ -257,12 +282,13 @@ function Card({ app, onOpen, onPermissions, onRemove }: CardProps) {
 
 /** What the app may reach: the sentences of what was allowed. Its line keeps its place while they load. */
 function Reach({ app }: { app: AppCard }) {
-  const plugins = useLoaded<Plugin[]>(
-    (a) => (app.plugins > 0 ? a.plugins(app.id) : Promise.resolve([])),
+  const loaded = useLoaded<AppPlugins>(
+    (a) => (app.plugins > 0 ? a.plugins(app.id) : Promise.resolve({ plugins: [], usage: null })),
     ["apps_changed"],
   );
-  if (!plugins.value) return <p className="card-reach quiet">&nbsp;</p>;
-  const granted = plugins.value.flatMap((p) => p.permissions.filter((asked) => asked.state === "granted"));
+  if (!loaded.value) return <p className="card-reach quiet">&nbsp;</p>;
+  const running = loaded.value.plugins.filter((p) => p.enabled);
+  const granted = running.flatMap((p) => p.permissions.filter((asked) => asked.state === "granted" && !asked.policy));
   const sentences = [...new Set(granted.map((asked) => asked.sentence))];
   if (sentences.length === 0) return <p className="card-reach quiet">{t.home.reachesNothing}</p>;
   const [first, ...others] = sentences;

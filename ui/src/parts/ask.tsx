@@ -1,0 +1,39 @@
+import type { Permission } from "../api-plugins";
+import { t } from "../i18n";
+import { Icon } from "./icon";
+import { Foreign, oneLine } from "./text";
+
+/** One thing that a plugin asks for: the sentence, where it reaches, and why in the author's words. */
+export function Ask({ asked }: { asked: Permission }) {
+  const hosts = asked.hosts.map((host) => oneLine(host, 255));
+  return (
+    <>
+      <p className="ask-sentence">
+        <Foreign text={asked.sentence} />
+      </p>
+      {asked.local ? (
+        <p className="ask-local">
+          <Icon name="here" />
+          <bdi>{hosts.length > 0 ? t.plugins.local(hosts.join(", ")) : t.plugins.localAny}</bdi>
+        </p>
+      ) : hosts.length > 0 ? (
+        <p className="ask-hosts">
+          <span className="quiet">{t.plugins.hosts}</span>{" "}
+          {asked.hosts.map((host) => (
+            <span key={host} className="host">
+              <Foreign text={host} longest={255} />
+            </span>
+          ))}
+        </p>
+      ) : null}
+      {asked.reason ? (
+        <div className="ask-reason">
+          <span className="quiet">{t.plugins.reason}</span>{" "}
+          <q>
+            <Foreign text={asked.reason} longest={400} />
+          </q>
+        </div>
+      ) : null}
+    </>
+  );
+}

@@ -1,0 +1,53 @@
+import { type AppPlugins, NO_APP, type Plugin, waitsForAnswer } from "../../api-plugins";
+import { t } from "../../i18n";
+import { Dialog } from "../../parts/dialog";
+import { ErrorNote } from "../../parts/error";
+import { oneLine } from "../../parts/text";
+import { writeRoute } from "../../route";
+import { useLoaded } from "../../state";
+import { OnePlugin } from "./plugin";
+import { Usage } from "./usage";
+import "./plugins.css";
+
+interface Props {
+  /** The app, or `NO_APP` for plugins that belong to none. */
+  id: string;
+  name: string;
+  onClose(): void;
+  onChanged(): void;
+}
+
+/** What changed first, then what waits, then the others; within that as the engine lists them. */
+export function inOrder(plugins: Plugin[]): Plugin[] {
+  const rank = (plugin: Plugin) => (plugin.changed ? 0 : plugin.permissions.some(waitsForAnswer) ? 1 : 2);
+  return [...plugins].sort((a, b) => rank(a) - rank(b));
+}
+
+/** The plugins of an app: what each may do, what they used, and everything that can be done about it. */
+export default function Plugins({ id, name, onClose, onChanged }: Props) {
+  const loaded = useLoaded<AppPlugins>((a) => a.plugins(id), ["apps_changed"]);
+  const changed = () => {
+    loaded.reload();
+    onChanged();
+  };
+  const { value } = loaded;
+  const none = id === NO_APP;
+  return (
+    <Dialog title={none ? t.plugins.titleNone : t.plugins.title(oneLine(name, 60))} onClose={onClose} wide>
+      <div className="stack">
+        <ErrorNote error={loaded.error} retry={loaded.reload} />
+        {!value && !loaded.error ? <p role="status">{t.common.loading}</p> : null}
+        {value?.plugins.length === 0 ? <p>{none ? t.plugins.noneLeft : t.plugins.none}</p> : null}
+        {value
+          ? inOrder(value.plugins).map((plugin) => (
+              <OnePlugin key={plugin.globalId} app={id} plugin={plugin} onChanged={changed} />
+            ))
+          : null}
+        {value?.usage && value.plugins.length > 0 ? (
+          <Usage app={id} usage={value.usage} onChanged={loaded.reload} />
+        ) : null}
+        {none ? null : <a href={writeRoute({ screen: "activity", app: id })}>{t.plugins.inActivity}</a>}
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,145 @@
+import { useId, useState } from "react";
+import { type Amount, BUDGETS, type Budget, type Usage as Counted } from "../../api-plugins";
+import { formatBytes, formatDay, formatNumber, t } from "../../i18n";
+import { ErrorNote } from "../../parts/error";
+import { Field } from "../../parts/field";
+import { useAct, useEngine } from "../../state";
+
+/** Bytes are shown and entered in megabytes of a million, as file managers count them. */
+const MEGABYTE = 1_000_000;
+const inBytes = (budget: Budget): boolean => budget === "networkBytes" || budget === "diskBytes";
+const shown = (budget: Budget, n: number): string => (inBytes(budget) ? formatBytes(n) : formatNumber(n));
+
+/** What an app used of its budgets, as bars with their numbers, and a form that changes the limits. */
+export function Usage({ app, usage, onChanged }: { app: string; usage: Counted; onChanged(): void }) {
+  const [editing, setEditing] = useState(false);
+  const id = useId();
+  return (
+    <section className="panel stack tight" aria-labelledby={id}>
+      <h3 id={id}>{t.usage.title}</h3>
+      <ul className="meters">
+        {BUDGETS.map((budget) => (
+          <Meter key={budget} budget={budget} amount={usage.amounts[budget]} />
+        ))}
+      </ul>
+      <p className="quiet">{t.usage.day(formatDay(usage.day))}</p>
+      {editing ? (
+        <Limits app={app} usage={usage} onChanged={onChanged} onClose={() => setEditing(false)} />
+      ) : (
+        <div>
+          <button type="button" className="small" onClick={() => setEditing(true)}>
+            {t.usage.edit}
+          </button>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Meter({ budget, amount: { used, limit } }: { budget: Budget; amount: Amount }) {
+  const id = useId();
+  const part = limit === null ? 0 : limit === 0 ? 1 : Math.min(1, used / limit);
+  const up = limit !== null && used >= limit;
+  const words =
+    limit === null
+      ? t.usage.free(shown(budget, used))
+      : `${t.usage.of(shown(budget, used), shown(budget, limit))}${up ? `, ${t.usage.up}` : ""}`;
+  return (
+    <li>
+      <div className="meter-words">
+        <span id={id}>{t.usage.names[budget]}</span>
+        <span className={up ? "meter-up" : "quiet"}>{words}</span>
+      </div>
+      {limit === null ? null : (
+        <meter
+          aria-labelledby={id}
+          aria-valuetext={words}
+          className={up ? "up" : undefined}
+          min={0}
+          max={1}
+          value={part}
+        />
+      )}
+    </li>
+  );
+}
+
+interface LimitsProps {
+  app: string;
+  usage: Counted;
+  onChanged(): void;
+  onClose(): void;
+}
+
+function Limits({ app, usage, onChanged, onClose }: LimitsProps) {
+  const { api } = useEngine();
+  const act = useAct();
+  const [bad, setBad] = useState(false);
+  const [texts, setTexts] = useState<Record<Budget, string>>(() => {
+    const text = (budget: Budget) => {
+      const { limit } = usage.amounts[budget];
+      return limit === null ? "" : String(inBytes(budget) ? limit / MEGABYTE : limit);
+    };
+    return {
+      modelCalls: text("modelCalls"),
+      tokens: text("tokens"),
+      networkBytes: text("networkBytes"),
+      diskBytes: text("diskBytes"),
+    };
+  });
+  const save = () => {
+    const limits = {} as Record<Budget, number | null>;
+    for (const budget of BUDGETS) {
+      const text = texts[budget].trim();
+      const n = Number(text);
+      // A comma is a fraction to some and a thousand to others, so it is not guessed at.
+      if (!/^(\d+(\.\d+)?)?$/.test(text) || n > Number.MAX_SAFE_INTEGER / MEGABYTE) {
+        setBad(true);
+        return;
+      }
+      limits[budget] = text === "" ? null : Math.round(inBytes(budget) ? n * MEGABYTE : n);
+    }
+    setBad(false);
+    void act.run(async () => {
+      await api.setBudget(app, limits);
+      onChanged();
+      onClose();
+    });
+  };
+  return (
+    <form
+      className="stack tight"
+      onSubmit={(event) => {
+        event.preventDefault();
+        save();
+      }}
+    >
+      <div className="limits">
+        {BUDGETS.map((budget) => (
+          <Field
+            key={budget}
+            label={inBytes(budget) ? t.usage.megabytes(t.usage.names[budget]) : t.usage.names[budget]}
+            inputMode="decimal"
+            value={texts[budget]}
+            onValue={(text) => setTexts({ ...texts, [budget]: text })}
+          />
+        ))}
+      </div>
+      <p className="quiet">{t.usage.hint}</p>
+      {bad ? (
+        <p className="note bad" role="alert">
+          {t.usage.bad}
+        </p>
+      ) : null}
+      <ErrorNote error={act.error} />
+      <div className="row wrap">
+        <button type="submit" className="primary" disabled={act.busy}>
+          {t.usage.save}
+        </button>
+        <button type="button" onClick={onClose}>
+          {t.common.cancel}
+        </button>
+      </div>
+    </form>
+  );
+}
