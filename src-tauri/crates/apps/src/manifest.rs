@@ -1,5 +1,6 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use net::HostPattern;
 use policy::{AppId, Capability, PluginId};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,6 +11,10 @@ pub const MAX_MANIFEST: u64 = 256 * 1024;
 const MAX_WORD: usize = 200;
 /// Longest description or reason, in characters.
 const MAX_TEXT: usize = 4000;
+/// Largest store a plugin may ask for, in bytes.
+pub const MAX_STORE: u64 = 64 << 20;
+/// Most secrets a plugin may ask for.
+const MAX_SECRETS: usize = 16;
 /// Shortest time between two ticks of a plugin, in milliseconds (contract section 3.1).
 const MIN_INTERVAL: u64 = 5000;
 
@@ -83,7 +88,19 @@ pub struct AppManifest {
     pub engine: Option<String>,
 }
 
-/// `plugins/<id>/manifest.json` (contract section 3.1), with `persistent`, `routes` and `reasons` beside it.
+/// A secret that a plugin would like to have, to send it in a header to one origin. It gets a handle, never the value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedSecret {
+    /// `[a-z0-9_-]{1,64}`.
+    pub name: String,
+    /// Scheme, host and port in the spelling that origins are compared in.
+    pub origin: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `plugins/<id>/manifest.json` (contract section 3.1), with `persistent`, `routes`, `reasons`, `localHosts`, `storeQuota`
+/// and `secrets` beside it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginManifest {
@@ -98,15 +115,23 @@ pub struct PluginManifest {
     /// Why each is needed, in the author's words: shown to the person as a quotation.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reasons: BTreeMap<Capability, String>,
-    /// As written; read by the code that runs hooks.
+    /// Which hooks run; `None`: those that the code exports.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hooks: Option<Value>,
+    pub hooks: Option<Vec<String>>,
     /// Milliseconds between ticks, at least 5000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_ms: Option<u64>,
     pub priority: f64,
-    /// Exact hosts or `*.suffix`, as written. None listed: no network, whatever the permissions say.
+    /// Hosts on the internet, in the spelling that patterns are compared in. None listed: no network, whatever the
+    /// permissions say.
     pub network_hosts: Vec<String>,
+    /// Hosts on this machine or in the local network: what `networkHosts` lists of them, and all of `localHosts`.
+    pub local_hosts: Vec<String>,
+    /// Bytes of store asked for, at most [`MAX_STORE`]; `None`: the usual size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store_quota: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<WantedSecret>,
     /// Beginnings of the route paths this plugin answers, without a leading slash; empty: it is asked for all.
     pub routes: Vec<String>,
     /// Keeps its context between calls.
@@ -168,8 +193,17 @@ impl AppManifest {
 impl PluginManifest {
     /// Reads the bytes of a plugin's manifest. Unknown fields are left alone; a known one of a wrong form, and a
     /// permission that does not exist, is an error.
+    ///
+    /// A host in `networkHosts` that is this machine or a private address *is* the request for the local network, and
+    /// stands in [`PluginManifest::local_hosts`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         let fields = Fields::parse(bytes)?;
+        let (listed_local, network_hosts) = fields
+            .hosts("networkHosts")?
+            .into_iter()
+            .partition(HostPattern::is_local);
+        let mut local: Vec<HostPattern> = listed_local;
+        local.extend(fields.hosts("localHosts")?);
         let mut permissions = Vec::new();
         let Some(listed) = fields.list("permissions", 64)? else {
             let problem = "is missing: list what the plugin needs, or [] for nothing";
@@ -188,15 +222,79 @@ impl PluginManifest {
             origin: fields.origin()?,
             permissions,
             reasons: fields.reasons()?,
-            hooks: fields.get("hooks").cloned(),
+            hooks: fields.hooks()?,
             interval_ms: fields.interval()?,
             priority: fields.number("priority")?,
-            network_hosts: fields.hosts()?,
+            network_hosts: texts(network_hosts),
+            local_hosts: texts(local),
+            store_quota: fields.store_quota()?,
+            secrets: fields.secrets()?,
             routes: fields.routes()?,
             persistent: fields.flag("persistent")?,
             source: fields.source()?,
         })
     }
+}
+
+impl PluginManifest {
+    /// What the plugin asks for, each with its scope: the hosts of `network` and of `local-network`, and for a `store` of
+    /// another size than usual `quota:<bytes>`. A grant counts for exactly this.
+    pub fn asks(&self) -> Vec<(Capability, Vec<String>)> {
+        let mut asks = Vec::new();
+        let online = |c: &Capability| matches!(c, Capability::Network | Capability::LocalNetwork);
+        for capability in &self.permissions {
+            match capability {
+                Capability::Network => asks.push((Capability::Network, self.network_hosts.clone())),
+                Capability::LocalNetwork => {}
+                Capability::Store => {
+                    let quota = self.store_quota.map(|bytes| format!("quota:{bytes}"));
+                    asks.push((Capability::Store, quota.into_iter().collect()));
+                }
+                other => asks.push((*other, Vec::new())),
+            }
+        }
+        let named = self.permissions.contains(&Capability::LocalNetwork);
+        if named || (self.permissions.iter().any(online) && !self.local_hosts.is_empty()) {
+            asks.push((Capability::LocalNetwork, self.local_hosts.clone()));
+        }
+        asks
+    }
+
+    /// Whether the manifest lets this hook run, by the name of its export.
+    pub fn hook(&self, name: &str) -> bool {
+        self.hooks
+            .as_ref()
+            .is_none_or(|listed| listed.iter().any(|hook| hook == name))
+    }
+}
+
+/// Why two plugins of one app cannot stand side by side: a beginning of a route path that both claim, or that lies within
+/// one of the other's. Beginnings are compared by whole path segments.
+pub fn clash(a: &PluginManifest, b: &PluginManifest) -> Option<String> {
+    let parts =
+        |route: &str| -> Vec<String> { route.split('/').filter(|p| !p.is_empty()).map(str::to_owned).collect() };
+    for one in &a.routes {
+        for other in &b.routes {
+            let (mine, theirs) = (parts(one), parts(other));
+            let shared = mine.len().min(theirs.len());
+            if mine[..shared] == theirs[..shared] {
+                let (one, other) = (short(one), short(other));
+                return Some(format!(
+                    "\"{}\" answers the routes \"{one}\", \"{}\" answers \"{other}\": change \"routes\" in one of their \
+                     manifests",
+                    short(&a.name),
+                    short(&b.name)
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// Canonical texts, each once, sorted, so that the order in a manifest does not count.
+fn texts(patterns: Vec<HostPattern>) -> Vec<String> {
+    let each: BTreeSet<String> = patterns.iter().map(ToString::to_string).collect();
+    each.into_iter().collect()
 }
 
 fn problem_at(field: &str, problem: impl ToString) -> ManifestError {
@@ -348,18 +446,78 @@ impl Fields {
         each.collect()
     }
 
-    fn hosts(&self) -> Result<Vec<String>, ManifestError> {
-        let hosts = self.list("networkHosts", 64)?.unwrap_or_default();
-        match hosts
-            .iter()
-            .find(|host| host.trim().is_empty() || *host == "*" || *host == "*.")
-        {
-            Some(_) => Err(problem_at(
-                "networkHosts",
-                "must name each host: \"api.example.com\" or \"*.example.com\"",
-            )),
-            None => Ok(hosts),
+    fn hosts(&self, field: &str) -> Result<Vec<HostPattern>, ManifestError> {
+        let hosts = self.list(field, 64)?.unwrap_or_default();
+        let each = hosts.iter().enumerate().map(|(i, host)| {
+            HostPattern::parse(host.trim()).map_err(|e| {
+                let problem = format!("must name hosts, \"api.example.com\" or \"*.example.com\": {e}");
+                problem_at(&format!("{field}[{i}]"), problem)
+            })
+        });
+        each.collect()
+    }
+
+    /// `["llmRequest"]`, `{"llmRequest": true}`, or one flag for both.
+    fn hooks(&self) -> Result<Option<Vec<String>>, ManifestError> {
+        match self.get("hooks") {
+            None | Some(Value::Bool(true)) => Ok(None),
+            Some(Value::Bool(false)) => Ok(Some(Vec::new())),
+            Some(Value::Array(_)) => self.list("hooks", 16),
+            Some(Value::Object(flags)) => {
+                let on = flags
+                    .iter()
+                    .filter(|(_, on)| !matches!(on, Value::Bool(false) | Value::Null));
+                Ok(Some(on.map(|(name, _)| short(name)).collect()))
+            }
+            Some(_) => Err(problem_at("hooks", "must be a list of names, [\"llmRequest\"]")),
         }
+    }
+
+    fn store_quota(&self) -> Result<Option<u64>, ManifestError> {
+        let Some(value) = self.get("storeQuota") else {
+            return Ok(None);
+        };
+        let bytes = value.as_u64().filter(|bytes| (1..=MAX_STORE).contains(bytes));
+        let problem = || {
+            problem_at(
+                "storeQuota",
+                format!("must be a whole number of bytes up to {MAX_STORE}"),
+            )
+        };
+        bytes.map(Some).ok_or_else(problem)
+    }
+
+    fn secrets(&self) -> Result<Vec<WantedSecret>, ManifestError> {
+        let Some(value) = self.get("secrets") else {
+            return Ok(Vec::new());
+        };
+        let shape = "must be a list of at most 16 objects {\"name\", \"origin\", \"reason\"?}";
+        let items = value.as_array().filter(|items| items.len() <= MAX_SECRETS);
+        let items = items.ok_or_else(|| problem_at("secrets", shape))?;
+        let mut wanted: Vec<WantedSecret> = Vec::new();
+        for (i, item) in items.iter().enumerate() {
+            let at = |part: &str| format!("secrets[{i}].{part}");
+            let part = |name: &str, limit| {
+                let value = item.get(name).filter(|v| !v.is_null());
+                value.map(|v| text(v, &at(name), limit)).transpose()
+            };
+            let name = part("name", 64)?.unwrap_or_default();
+            if !is_secret_name(&name) {
+                return Err(problem_at(&at("name"), "must be 1 to 64 of a-z, 0-9, _ and -"));
+            }
+            if wanted.iter().any(|secret| secret.name == name) {
+                return Err(problem_at(&at("name"), "is there twice"));
+            }
+            let origin = part("origin", 2048)?.unwrap_or_default();
+            let origin = secrets::Origin::parse(&origin)
+                .map_err(|e| problem_at(&at("origin"), format!("must look like https://api.example.com: {e}")))?;
+            wanted.push(WantedSecret {
+                name,
+                origin: origin.to_string(),
+                reason: part("reason", MAX_TEXT)?,
+            });
+        }
+        Ok(wanted)
     }
 
     fn routes(&self) -> Result<Vec<String>, ManifestError> {
@@ -369,6 +527,12 @@ impl Fields {
             .map(|route| route.trim_start_matches('/').to_owned())
             .collect())
     }
+}
+
+/// Whether a plugin may call a secret so.
+pub fn is_secret_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+    (1..=64).contains(&name.len()) && name.bytes().all(plain)
 }
 
 /// A text of at most `limit` characters. Control characters other than line breaks and tabs are refused: manifests are
@@ -524,7 +688,7 @@ mod tests {
             ),
             (
                 r#"{"name":"p","permissions":[],"networkHosts":["*"]}"#,
-                "\"networkHosts\" must name each host",
+                "\"networkHosts[0]\" must name hosts",
             ),
             (r#"{"permissions":[]}"#, "\"name\" is missing"),
         ] {

@@ -8,7 +8,9 @@ use policy::{AccountId, AppId, CallContext, Caller, Capability};
 use sandbox::{Call, Failure, Limits, Pool, Program};
 use serde_json::{Map, Value, json};
 
-use crate::host::{Beyond, GuestHost};
+use crate::budget::Budgets;
+use crate::host::{Beyond, Entry, Guest, GuestHost, Results};
+use crate::permission::Permissions;
 use crate::workspace::PluginOnDisk;
 
 /// Passes of one call (contract section 3.3).
@@ -49,14 +51,26 @@ pub enum PluginError {
 pub struct Plugins {
     pool: Pool,
     db: Arc<Db>,
+    net: net::Net,
+    permissions: Arc<Permissions>,
+    budgets: Arc<Budgets>,
     prelude: Arc<str>,
 }
 
 impl Plugins {
-    pub fn new(pool: Pool, db: Arc<Db>) -> Self {
+    pub fn new(
+        pool: Pool,
+        db: Arc<Db>,
+        net: net::Net,
+        permissions: Arc<Permissions>,
+        budgets: Arc<Budgets>,
+    ) -> Self {
         Self {
             pool,
             db,
+            net,
+            permissions,
+            budgets,
             prelude: PRELUDE.into(),
         }
     }
@@ -93,7 +107,19 @@ impl Plugins {
             plugin: plugin.id.clone(),
         };
         let context = context.enter(&caller)?;
-        let host = Arc::new(GuestHost::new(self.db.clone(), beyond, context, plugin.code));
+        let host = Arc::new(GuestHost::new(Guest {
+            db: self.db.clone(),
+            net: self.net.clone(),
+            beyond,
+            permissions: self.permissions.clone(),
+            budgets: self.budgets.clone(),
+            context,
+            code: plugin.code,
+            data: None,
+            archive: None,
+            entry: Entry::Route,
+            siblings: json!([]),
+        }));
         let program = Arc::new(Program::new(
             format!("{account}/{app}/{}", plugin.id),
             format!("{app}/{}/plugin.js", plugin.id),
@@ -118,12 +144,12 @@ impl Plugins {
         plugin: &PluginOnDisk,
         safe: bool,
     ) -> Result<Option<Value>, PluginError> {
-        let mut results = Map::new();
+        let mut results = Results::default();
         for pass in 1..=PASSES {
             let call = || Call {
                 export: "handleRoute".into(),
                 args: json!([request]),
-                data: json!({"results": results}),
+                data: host.call_data(&results),
                 limits: Limits::ordinary(),
             };
             let mut outcome = self.pool.call(program, call(), host.clone()).await;
@@ -144,9 +170,7 @@ impl Plugins {
             if pass == PASSES || (queued.is_empty() && !asked) {
                 return Ok(Some(outcome.value));
             }
-            for (key, wanted) in queued {
-                results.insert(key, host.finish(wanted).await);
-            }
+            host.perform(queued, &mut results).await;
             if let Some(stash) = outcome.value.get("stash") {
                 request["stash"] = stash.clone();
             }

@@ -1,0 +1,3 @@
+fn main() {
+    sandbox::worker_main()
+}
