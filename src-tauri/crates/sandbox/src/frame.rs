@@ -7,11 +7,18 @@
 //! Both directions are decoded with every length checked. The host reads frames of a process that it must assume to be
 //! taken over; the worker reads frames of the host, which is trusted, with the same code.
 
-/// Longest frame either side accepts, in bytes without the length field: 64 MiB, the heap of an ordinary plugin.
+/// Longest frame either side accepts for an ordinary call, in bytes without the length field: 64 MiB, the heap of an
+/// ordinary plugin.
 pub const MAX_FRAME: usize = 64 << 20;
 
+/// Longest frame either side accepts when the plugin's heap may hold `memory` bytes: as much as the heap, between
+/// [`MAX_FRAME`] and 1 GiB. A listing of a 256 MiB archive has to fit into one message.
+pub fn most(memory: u64) -> usize {
+    usize::try_from(memory).unwrap_or(usize::MAX).clamp(MAX_FRAME, 1 << 30)
+}
+
 /// Version of this protocol, sent in the worker's first frame. A worker of another build is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What came instead of a frame that makes sense.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +40,9 @@ pub enum ToWorker {
     },
     /// Run one export. `args` is a JSON array, `data` any JSON.
     Run { export: String, args: String, data: String },
+    /// Compile the plugin's module and run nothing of it: answered with `Done`, whose value is the JSON array of its
+    /// exports' names, or with `Failed`.
+    Check,
     /// Answers to calls the worker waits for.
     Answers(Vec<(u32, Answer)>),
     /// The answer to the `CallNow` the worker blocks on.
@@ -98,7 +108,7 @@ impl Out {
         self
     }
     fn text(mut self, text: &str) -> Out {
-        // A text over 4 GiB cannot get here: `end` refuses anything over MAX_FRAME, and both sides are far smaller.
+        // A text over 4 GiB cannot get here: `end` refuses anything over 1 GiB, and what both sides hold is far smaller.
         self.0.extend_from_slice(&(text.len() as u32).to_le_bytes());
         self.0.extend_from_slice(text.as_bytes());
         self
@@ -109,10 +119,12 @@ impl Out {
             Err(message) => self.flag(false).text(message),
         }
     }
-    fn end(mut self) -> Result<Vec<u8>, Malformed> {
+    fn end(mut self, most: usize) -> Result<Vec<u8>, Malformed> {
         let length = self.0.len() - 4;
-        if length > MAX_FRAME {
-            return Err(Malformed("larger than the 64 MiB that fit into one message"));
+        if length > most {
+            return Err(Malformed(
+                "larger than what fits into one message (64 MiB, for an ordinary call)",
+            ));
         }
         self.0[..4].copy_from_slice(&(length as u32).to_le_bytes());
         Ok(self.0)
@@ -174,6 +186,11 @@ impl<'a> In<'a> {
 impl ToWorker {
     /// The frame with its length field. Fails when it would be longer than [`MAX_FRAME`].
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
+        self.encode_within(MAX_FRAME)
+    }
+
+    /// The frame with its length field. Fails when it would be longer than `most` bytes, see [`most`].
+    pub fn encode_within(&self, most: usize) -> Result<Vec<u8>, Malformed> {
         match self {
             ToWorker::Load {
                 file,
@@ -187,16 +204,17 @@ impl ToWorker {
                 .text(prelude)
                 .u64(*memory)
                 .flag(*persistent)
-                .end(),
-            ToWorker::Run { export, args, data } => Out::new(2).text(export).text(args).text(data).end(),
+                .end(most),
+            ToWorker::Run { export, args, data } => Out::new(2).text(export).text(args).text(data).end(most),
             ToWorker::Answers(answers) => {
                 let start = Out::new(3).u32(answers.len() as u32);
                 answers
                     .iter()
                     .fold(start, |out, (id, answer)| out.u32(*id).answer(answer))
-                    .end()
+                    .end(most)
             }
-            ToWorker::AnswerNow(answer) => Out::new(4).answer(answer).end(),
+            ToWorker::AnswerNow(answer) => Out::new(4).answer(answer).end(most),
+            ToWorker::Check => Out::new(5).end(most),
         }
     }
 
@@ -225,6 +243,7 @@ impl ToWorker {
                 ToWorker::Answers(answers)
             }
             4 => ToWorker::AnswerNow(at.answer()?),
+            5 => ToWorker::Check,
             _ => return Err(Malformed("a frame of an unknown kind")),
         };
         at.end()?;
@@ -235,19 +254,29 @@ impl ToWorker {
 impl FromWorker {
     /// The frame with its length field. Fails when it would be longer than [`MAX_FRAME`].
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
+        self.encode_within(MAX_FRAME)
+    }
+
+    /// The frame with its length field. Fails when it would be longer than `most` bytes, see [`most`].
+    pub fn encode_within(&self, most: usize) -> Result<Vec<u8>, Malformed> {
         match self {
-            FromWorker::Hello { version, note } => Out::new(65).u32(*version).text(note).end(),
-            FromWorker::Refused(cause) => Out::new(66).text(cause).end(),
-            FromWorker::Call { id, method, args } => Out::new(67).u32(*id).text(method).text(args).end(),
-            FromWorker::CallNow { method, args } => Out::new(68).text(method).text(args).end(),
-            FromWorker::Log { level, line } => Out::new(69).text(level).text(line).end(),
-            FromWorker::Waiting => Out::new(70).end(),
+            FromWorker::Hello { version, note } => Out::new(65).u32(*version).text(note).end(most),
+            FromWorker::Refused(cause) => Out::new(66).text(cause).end(most),
+            FromWorker::Call { id, method, args } => Out::new(67).u32(*id).text(method).text(args).end(most),
+            FromWorker::CallNow { method, args } => Out::new(68).text(method).text(args).end(most),
+            FromWorker::Log { level, line } => Out::new(69).text(level).text(line).end(most),
+            FromWorker::Waiting => Out::new(70).end(most),
             FromWorker::Done {
                 exported,
                 value,
                 heap,
                 clean,
-            } => Out::new(71).flag(*exported).text(value).u64(*heap).flag(*clean).end(),
+            } => Out::new(71)
+                .flag(*exported)
+                .text(value)
+                .u64(*heap)
+                .flag(*clean)
+                .end(most),
             FromWorker::Failed(failed) => Out::new(72)
                 .flag(failed.memory)
                 .flag(failed.null)
@@ -257,7 +286,7 @@ impl FromWorker {
                 .u32(failed.column)
                 .text(&failed.stack)
                 .flag(failed.clean)
-                .end(),
+                .end(most),
         }
     }
 
@@ -307,11 +336,11 @@ impl FromWorker {
     }
 }
 
-/// The body length announced by the four bytes in front of a frame.
-pub fn length(prefix: [u8; 4]) -> Result<usize, Malformed> {
+/// The body length announced by the four bytes in front of a frame; at most `most` bytes, see [`most`].
+pub fn length(prefix: [u8; 4], most: usize) -> Result<usize, Malformed> {
     match u32::from_le_bytes(prefix) as usize {
         0 => Err(Malformed("an empty frame")),
-        n if n > MAX_FRAME => Err(Malformed("a frame longer than 64 MiB")),
+        n if n > most => Err(Malformed("a frame longer than what fits into one message")),
         n => Ok(n),
     }
 }
@@ -322,7 +351,7 @@ mod tests {
 
     fn body(frame: &[u8]) -> &[u8] {
         let (prefix, body) = frame.split_first_chunk::<4>().unwrap();
-        assert_eq!(length(*prefix).unwrap(), body.len());
+        assert_eq!(length(*prefix, MAX_FRAME).unwrap(), body.len());
         body
     }
 
@@ -343,6 +372,7 @@ mod tests {
             },
             ToWorker::Answers(vec![(1, Ok("{}".into())), (u32::MAX, Err("no".into()))]),
             ToWorker::AnswerNow(Err(String::new())),
+            ToWorker::Check,
         ];
         for frame in down {
             assert_eq!(ToWorker::decode(body(&frame.encode().unwrap())).unwrap(), frame);
@@ -412,8 +442,11 @@ mod tests {
 
     #[test]
     fn lengths_are_checked_before_anything_is_reserved() {
-        assert!(length([0; 4]).is_err());
-        assert!(length([255; 4]).is_err());
-        assert_eq!(length([1, 0, 0, 0]), Ok(1));
+        assert!(length([0; 4], MAX_FRAME).is_err());
+        assert!(length([255; 4], most(u64::MAX)).is_err());
+        assert_eq!(length([1, 0, 0, 0], MAX_FRAME), Ok(1));
+        let large = (100u32 << 20).to_le_bytes();
+        assert!(length(large, most(64 << 20)).is_err());
+        assert_eq!(length(large, most(512 << 20)), Ok(100 << 20));
     }
 }

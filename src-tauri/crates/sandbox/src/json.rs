@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::frame;
+
 /// How much JSON one call may have in the engine's memory at the same moment.
 ///
 /// A parsed value takes about 32 bytes where the text `0,` takes two, so bytes alone are no limit: values are counted
@@ -10,6 +12,7 @@ use serde_json::Value;
 pub struct Budget {
     bytes: usize,
     values: usize,
+    most: (usize, usize),
 }
 
 /// What one text took from the budget, to be given back.
@@ -20,11 +23,15 @@ pub struct Cost {
 }
 
 impl Budget {
-    /// 64 MiB of text (one frame) and a million values (about 100 MB parsed, at worst; an object counts as several).
-    pub fn new() -> Budget {
+    /// For a call whose heap may hold `memory` bytes: one frame of text ([`frame::most`]) and, for an ordinary call, a
+    /// million values (about 100 MB parsed, at worst; an object counts as several); two million for a larger one.
+    pub fn new(memory: u64) -> Budget {
+        let bytes = frame::most(memory);
+        let values = if bytes > frame::MAX_FRAME { 2_000_000 } else { 1_000_000 };
         Budget {
-            bytes: 64 << 20,
-            values: 1_000_000,
+            bytes,
+            values,
+            most: (bytes, values),
         }
     }
 
@@ -36,7 +43,12 @@ impl Budget {
         };
         let (Some(bytes), Some(values)) = (self.bytes.checked_sub(cost.bytes), self.values.checked_sub(cost.values))
         else {
-            return Err("more data than the 64 MiB or one million values that may be under way at once".into());
+            let (bytes, values) = self.most;
+            return Err(format!(
+                "more data than the {} MiB or {} million values that may be under way at once",
+                bytes >> 20,
+                values / 1_000_000
+            ));
         };
         let value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
         (self.bytes, self.values) = (bytes, values);
@@ -50,9 +62,9 @@ impl Budget {
     }
 }
 
-/// Whether a JSON text is within what one call may have in memory. Costs one look at each byte and no memory.
+/// Whether a JSON text is within what one ordinary call may have in memory. Costs one look at each byte and no memory.
 pub fn fits(text: &[u8]) -> bool {
-    let most = Budget::new();
+    let most = Budget::new(0);
     text.len() <= most.bytes && values(text) <= most.values
 }
 
@@ -85,24 +97,19 @@ mod tests {
     #[test]
     fn a_bomb_is_refused_before_it_is_parsed() {
         let bomb = format!("[{}0]", "0,".repeat(1_000_000));
-        assert!(Budget::new().parse(&bomb).unwrap_err().contains("one million values"));
+        assert!(Budget::new(0).parse(&bomb).unwrap_err().contains("1 million values"));
         let objects = format!("[{}0]", "{\"\":0},".repeat(200_000));
-        assert!(
-            Budget::new()
-                .parse(&objects)
-                .unwrap_err()
-                .contains("one million values")
-        );
+        assert!(Budget::new(0).parse(&objects).unwrap_err().contains("1 million values"));
         assert!(!fits(bomb.as_bytes()) && !fits(objects.as_bytes()));
         assert!(fits(b"[{\"a\": [1, 2, 3]}]"));
         let deep = "[".repeat(100_000);
-        assert!(Budget::new().parse(&deep).unwrap_err().contains("not JSON"));
+        assert!(Budget::new(0).parse(&deep).unwrap_err().contains("not JSON"));
     }
 
     #[test]
     fn commas_in_strings_are_free_and_costs_come_back() {
         let text = format!("\"{}\"", "\\\",[".repeat(1_000_000));
-        let mut budget = Budget::new();
+        let mut budget = Budget::new(0);
         let (_, cost) = budget.parse(&text).unwrap();
         assert_eq!(cost.values, 1);
         let before = budget.bytes;

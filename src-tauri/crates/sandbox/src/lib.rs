@@ -36,6 +36,7 @@ compile_error!("the plugin sandbox rests on Linux (seccomp); other systems need 
 
 pub mod frame;
 mod json;
+mod places;
 mod pool;
 mod process;
 mod program;

@@ -9,13 +9,14 @@ use std::{
 };
 
 use tokio::{
-    sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch},
+    sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot, watch},
     task::JoinHandle,
 };
 
 use crate::{
+    places::{Place, Places},
     process::{self, Seat},
-    program::{Call, Failure, Host, Outcome, Program},
+    program::{Call, Failure, Host, Limits, Outcome, Program},
     run::{self, Worker},
 };
 
@@ -24,7 +25,10 @@ use crate::{
 pub struct PoolOptions {
     /// The worker program (`chrysalis-worker`). Opened at the first call; a change of the file later has no effect.
     pub worker: PathBuf,
-    /// Most worker processes at any moment, at least 1. Each waiting call keeps one.
+    /// Most worker processes at any moment, at least 1. Each waiting call keeps one. From 5 on, a chain of calls that wait
+    /// for each other always gets on: up to a quarter of the places (4 of them, below 32) are kept for deeper calls than
+    /// the outermost ones ([`crate::Limits::depth`]). With fewer, chains as long as this number can wait for each other
+    /// until [`crate::Limits::queue`] ends them.
     pub max_alive: usize,
     /// How long a worker without work is kept.
     pub idle: Duration,
@@ -35,6 +39,9 @@ pub struct Pool(Arc<Inner>);
 
 struct Inner {
     options: PoolOptions,
+    /// Who may be under way. A call takes one of these first; a process is then always to be had.
+    places: Arc<Places>,
+    /// Processes, under way, idle or just dying.
     seats: Arc<Semaphore>,
     alive: Arc<watch::Sender<usize>>,
     stopping: watch::Sender<bool>,
@@ -47,8 +54,11 @@ struct State {
     plugins: HashMap<String, Plugin>,
     /// Workers without work, longest idle first.
     idle: VecDeque<Worker>,
-    /// Calls that wait for a seat. While there are any, no worker is put to rest.
+    /// Calls that have a place and wait for a process to be gone. While there are any, no worker is put to rest.
     waiting: usize,
+    /// Calls under way, each with its plugin's key and the way to stop it.
+    running: HashMap<u64, (String, oneshot::Sender<()>)>,
+    next: u64,
     sweeper: Option<JoinHandle<()>>,
 }
 
@@ -64,9 +74,11 @@ struct Plugin {
 impl Pool {
     /// A pool without any process yet.
     pub fn new(options: PoolOptions) -> Pool {
-        let seats = Semaphore::new(options.max_alive.clamp(1, Semaphore::MAX_PERMITS));
+        let most = options.max_alive.clamp(1, Semaphore::MAX_PERMITS);
+        let seats = Semaphore::new(most);
         Pool(Arc::new(Inner {
             options,
+            places: Places::new(most),
             seats: Arc::new(seats),
             alive: Arc::new(watch::Sender::new(0)),
             stopping: watch::Sender::new(false),
@@ -86,20 +98,50 @@ impl Pool {
         if *stopping.borrow() {
             return Err(Failure::Cancelled);
         }
-        let under_way = UnderWay::begin(inner, program);
+        let (under_way, stopped) = UnderWay::begin(inner, program);
+        let ended_from_outside = async {
+            tokio::select! {
+                biased;
+                _ = stopping.wait_for(|stopping| *stopping) => Failure::Cancelled,
+                // The sending half goes away only when it was used, or with this call.
+                _ = stopped => Failure::Stopped,
+            }
+        };
+        tokio::pin!(ended_from_outside);
         let waited = call.limits.queue;
-        let (worker, held) = tokio::select! {
+        let (worker, held, place) = tokio::select! {
             biased;
-            _ = stopping.wait_for(|stopping| *stopping) => return Err(Failure::Cancelled),
+            failure = &mut ended_from_outside => return Err(failure),
             got = tokio::time::timeout(waited, inner.worker(program, &call, &under_way.lock)) => {
                 got.map_err(|_| Failure::Busy { waited })??
             }
         };
-        let ended = run::run(worker, under_way.lock.clone(), held, &call, &host, &mut stopping).await;
-        if let Some(worker) = ended.worker {
+        let ended = run::run(worker, under_way.lock.clone(), held, &call, &host, ended_from_outside).await;
+        if let Some(worker) = ended.worker.filter(|_| !call.limits.own) {
             Inner::rest(inner, worker);
         }
+        // After the worker was put to rest: the next call may be one that can use it.
+        drop(place);
         ended.result
+    }
+
+    /// Ends the calls of all plugins whose [`Program::key`] fits, at once, with [`Failure::Stopped`], those that still
+    /// wait for their turn included; their workers are killed, idle ones too. Says how many calls that were. What a call
+    /// asked of the host and what runs on a blocking thread there ([`Host::lengthy`]) may still come to its end.
+    pub fn stop(&self, which: impl Fn(&str) -> bool) -> usize {
+        let mut state = self.0.state.lock();
+        let keys = state.plugins.iter_mut().filter(|(key, _)| which(key));
+        keys.for_each(|(_, plugin)| plugin.generation += 1);
+        let idle = state.take_out(|worker| which(&worker.program.key));
+        let calls: Vec<_> = state.running.extract_if(|_, (key, _)| which(key)).collect();
+        drop(state);
+        drop(idle);
+        let count = calls.len();
+        for (_, (_, stop)) in calls {
+            // One that has just ended does not listen any more.
+            let _ = stop.send(());
+        }
+        count
     }
 
     /// Worker processes that exist, including those being killed.
@@ -136,11 +178,12 @@ impl Pool {
 struct UnderWay<'a> {
     inner: &'a Arc<Inner>,
     key: &'a str,
+    id: u64,
     lock: Arc<Mutex<()>>,
 }
 
 impl<'a> UnderWay<'a> {
-    fn begin(inner: &'a Arc<Inner>, program: &'a Arc<Program>) -> UnderWay<'a> {
+    fn begin(inner: &'a Arc<Inner>, program: &'a Arc<Program>) -> (UnderWay<'a>, oneshot::Receiver<()>) {
         let mut state = inner.state.lock();
         let plugin = state.plugins.entry(program.key.clone()).or_insert_with(|| Plugin {
             lock: Arc::default(),
@@ -154,26 +197,34 @@ impl<'a> UnderWay<'a> {
         }
         plugin.calls += 1;
         let lock = plugin.lock.clone();
+        let (stop, stopped) = oneshot::channel();
+        let id = state.next;
+        state.next += 1;
+        state.running.insert(id, (program.key.clone(), stop));
         let old = state.take_out(|worker| worker.program.key == program.key && !worker.program.same(program));
         drop(state);
         drop(old);
-        UnderWay {
+        let under_way = UnderWay {
             inner,
             key: &program.key,
+            id,
             lock,
-        }
+        };
+        (under_way, stopped)
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if let Some(plugin) = self.inner.state.lock().plugins.get_mut(self.key) {
+        let mut state = self.inner.state.lock();
+        state.running.remove(&self.id);
+        if let Some(plugin) = state.plugins.get_mut(self.key) {
             plugin.calls -= 1;
         }
     }
 }
 
-/// Counts a call as waiting for a seat, and out again.
+/// Counts a call as waiting for a process to be gone, and out again.
 struct Waiting<'a>(&'a Inner);
 
 impl<'a> Waiting<'a> {
@@ -205,40 +256,40 @@ impl State {
 }
 
 impl Inner {
-    /// A worker for this program and the plugin's lock. The lock comes first, so that calls that wait for it keep no
-    /// process; only where there is no free seat is the seat waited for without the lock, because the calls that sit on
-    /// them may need the lock to end.
+    /// A worker for this program, the plugin's lock and a place. The lock comes first, so that calls that wait for it take
+    /// no place; only where there is no free place is it waited for without the lock, because the calls that sit on them
+    /// may need the lock to end.
     async fn worker(
         &self,
         program: &Arc<Program>,
         call: &Call,
         lock: &Arc<Mutex<()>>,
-    ) -> Result<(Worker, OwnedMutexGuard<()>), Failure> {
-        let memory = call.limits.memory;
+    ) -> Result<(Worker, OwnedMutexGuard<()>, Place), Failure> {
+        let Limits { memory, depth, own, .. } = call.limits;
         let mut held = lock.clone().lock_owned().await;
-        if let Some(worker) = self.take_idle(program, memory) {
-            return Ok((worker, held));
+        let place = match self.places.try_take(depth) {
+            Some(place) => place,
+            None => {
+                drop(held);
+                let place = self.places.take(depth).await.ok_or(Failure::Cancelled)?;
+                held = lock.clone().lock_owned().await;
+                place
+            }
+        };
+        if !own && let Some(worker) = self.take_idle(program, memory) {
+            return Ok((worker, held, place));
         }
+        // Calls with a place are never more than processes may be, so that one is free, or idle and can go, or is just
+        // being killed.
         let permit = match self.seats.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
-                drop(held);
-                let waiting = Waiting::begin(self);
-                let permit = self
-                    .seats
-                    .clone()
-                    .acquire_owned()
-                    .await
-                    .map_err(|_| Failure::Cancelled)?;
-                drop(waiting);
-                held = lock.clone().lock_owned().await;
-                if let Some(worker) = self.take_idle(program, memory) {
-                    return Ok((worker, held));
-                }
-                permit
+                let _waiting = Waiting::begin(self);
+                let permit = self.seats.clone().acquire_owned().await;
+                permit.map_err(|_| Failure::Cancelled)?
             }
         };
-        Ok((self.start(program, memory, permit).await?, held))
+        Ok((self.start(program, memory, permit).await?, held, place))
     }
 
     /// The worker for this program that was used last.

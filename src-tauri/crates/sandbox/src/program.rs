@@ -90,6 +90,12 @@ pub struct Limits {
     pub log_lines: u32,
     /// Characters kept of each log line.
     pub log_line: usize,
+    /// The call gets a fresh worker process that serves no other call: it is started for this one and ended after it.
+    pub own: bool,
+    /// How many plugin calls deep this one is, from 1 (nothing of a plugin waits for it) to 5: a call that is made while
+    /// another call waits for it is one deeper than that one. Some places are kept free for deeper calls, so that a chain
+    /// always gets on; see [`crate::PoolOptions::max_alive`]. Other numbers count as the nearest of these.
+    pub depth: u8,
 }
 
 impl Limits {
@@ -104,6 +110,29 @@ impl Limits {
             calls: 100_000,
             log_lines: 200,
             log_line: 500,
+            own: false,
+            depth: 1,
+        }
+    }
+
+    /// Routes whose body is an archive: 120 s of running code, 512 MiB, a process of its own. Messages in both
+    /// directions may be as large as the heap.
+    pub fn zip() -> Limits {
+        Limits {
+            running: Duration::from_secs(120),
+            now: Duration::from_secs(120),
+            memory: 512 << 20,
+            own: true,
+            ..Limits::ordinary()
+        }
+    }
+
+    /// `onAppUpdate`: 300 s of running code, 512 MiB, a process of its own.
+    pub fn app_update() -> Limits {
+        Limits {
+            running: Duration::from_secs(300),
+            now: Duration::from_secs(300),
+            ..Limits::zip()
         }
     }
 }
@@ -115,8 +144,16 @@ pub trait Host: Send + Sync {
     /// A call that may take long. Dropped unfinished when the plugin's call ends first. The error text is what the
     /// plugin sees as the message of the rejected promise.
     async fn call(&self, method: &str, args: Value) -> Result<Value, String>;
-    /// A call the plugin stands still for (its store, its files). Runs on the async thread: keep it short.
+    /// A call the plugin stands still for (its store, its files). Runs on the async thread, so keep it short, unless
+    /// [`Host::lengthy`] says otherwise.
     fn call_now(&self, method: &str, args: Value) -> Result<Value, String>;
+    /// Whether `call_now` of this method may take longer than a moment (files, archives). It then runs on a thread for
+    /// blocking work, where it holds up nobody but the plugin that asked. It goes on to its end there even when the
+    /// plugin's call ends before.
+    fn lengthy(&self, method: &str) -> bool {
+        let _ = method;
+        false
+    }
     /// A line the plugin logged, already cut to the limits.
     fn log(&self, level: &str, line: &str);
 }
@@ -175,6 +212,9 @@ pub enum Failure {
         /// How long the call waited.
         waited: Duration,
     },
+    /// Somebody stopped the plugin, see [`crate::Pool::stop`].
+    #[error("the plugin call was stopped by the person")]
+    Stopped,
     /// The pool was shut down.
     #[error("the plugin call was cancelled because the engine is stopping")]
     Cancelled,

@@ -10,7 +10,7 @@ use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
-    sync::{Mutex, OwnedMutexGuard, watch},
+    sync::{Mutex, OwnedMutexGuard},
 };
 
 use crate::{
@@ -135,7 +135,8 @@ impl Worker {
     async fn frame(&mut self) -> Result<FromWorker, Bad> {
         loop {
             if let Some((prefix, rest)) = self.read.split_first_chunk::<4>() {
-                let length = frame::length(*prefix).map_err(|malformed| Bad::Malformed(malformed.0))?;
+                let length = frame::length(*prefix, frame::most(self.memory))
+                    .map_err(|malformed| Bad::Malformed(malformed.0))?;
                 if let Some(body) = rest.get(..length) {
                     let frame = FromWorker::decode(body).map_err(|malformed| Bad::Malformed(malformed.0));
                     self.read.drain(..4 + length);
@@ -195,7 +196,7 @@ pub async fn run(
     held: OwnedMutexGuard<()>,
     call: &Call,
     host: &Arc<dyn Host>,
-    stopping: &mut watch::Receiver<bool>,
+    ended_from_outside: impl Future<Output = Failure>,
 ) -> Ended {
     let mut clock = Clock {
         limit: call.limits.running,
@@ -205,7 +206,7 @@ pub async fn run(
     let result = tokio::select! {
         biased;
         result = talk(&mut worker, lock, held, call, host, &mut clock) => result,
-        _ = stopping.wait_for(|stopping| *stopping) => Err(Stopped::Failure(Failure::Cancelled)),
+        failure = ended_from_outside => Err(Stopped::Failure(failure)),
     };
     clock.stop();
     let running = clock.used();
@@ -300,14 +301,15 @@ async fn talk(
         args,
         data: call.data.to_string(),
     };
+    let most = frame::most(worker.memory);
     let first = first
-        .encode()
+        .encode_within(most)
         .map_err(|error| Failure::Limit(format!("what it was called with is {}", error.0)))?;
 
     let mut held = Some(held);
     let mut open: Open = FuturesUnordered::new();
     let mut ready: Vec<(u32, Answer)> = Vec::new();
-    let mut budget = Budget::new();
+    let mut budget = Budget::new(worker.memory);
     let (mut calls, mut lines, mut now_used) = (0u32, 0u32, Duration::ZERO);
 
     clock.start();
@@ -358,20 +360,26 @@ async fn talk(
                 let since = Instant::now();
                 let answer = match budget.parse(&args) {
                     Err(why) => Err(format!("{method}: its arguments are {why}")),
+                    Ok((args, cost)) if host.lengthy(&method) => {
+                        let left = limits.now.saturating_sub(now_used);
+                        let answer = aside(host, method, args, left, &mut open, &mut ready, &mut budget).await;
+                        budget.release(cost);
+                        answer
+                    }
                     Ok((args, cost)) => {
                         budget.release(cost);
                         host.call_now(&method, args).map(|value| value.to_string())
                     }
                 };
                 now_used += since.elapsed();
-                if now_used > limits.now {
+                if now_used >= limits.now {
                     let most = limits.now;
                     return Err(
                         Failure::Limit(format!("its synchronous calls took longer than {most:?} in all")).into(),
                     );
                 }
                 clock.start();
-                let bytes = answer_now(answer);
+                let bytes = answer_now(answer, most);
                 send(worker, clock, &bytes).await?;
             }
             Some(FromWorker::Log { level, line }) if lines < limits.log_lines => {
@@ -388,7 +396,7 @@ async fn talk(
                 clean,
             }) => {
                 clock.stop();
-                let (value, _) = Budget::new()
+                let (value, _) = Budget::new(worker.memory)
                     .parse(&value)
                     .map_err(|why| Stopped::Failure(Failure::Limit(format!("its result is {why}"))))?;
                 return Ok((
@@ -410,12 +418,44 @@ async fn talk(
                 if held.is_none() {
                     held = Some(take(&lock, &mut open, &mut ready, &mut budget).await);
                 }
-                let bytes = answers(&mut ready);
+                let bytes = answers(&mut ready, most);
                 clock.start();
                 send(worker, clock, &bytes).await?;
             } else if open.is_empty() {
                 return Err(protocol("it waits, but nothing is open"));
             }
+        }
+    }
+}
+
+/// A synchronous call on a thread for blocking work, while the open calls go on. Past `left` it is not waited for: its
+/// time is over then, and the caller ends the plugin's call.
+async fn aside(
+    host: &Arc<dyn Host>,
+    method: String,
+    args: serde_json::Value,
+    left: Duration,
+    open: &mut Open<'_>,
+    ready: &mut Vec<(u32, Answer)>,
+    budget: &mut Budget,
+) -> Answer {
+    let host = host.clone();
+    // Also the text is written there: it can be as large as an archive.
+    let work = tokio::task::spawn_blocking(move || host.call_now(&method, args).map(|value| value.to_string()));
+    tokio::pin!(work);
+    let end = tokio::time::sleep(left);
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => {
+                return done.unwrap_or_else(|_| Err("the engine failed while it answered this call; see its log".into()));
+            }
+            Some((id, answer, cost)) = open.next(), if !open.is_empty() => {
+                budget.release(cost);
+                ready.push((id, answer.map(|value| value.to_string())));
+            }
+            () = &mut end => return Err(String::new()),
         }
     }
 }
@@ -461,23 +501,29 @@ async fn send(worker: &mut Worker, clock: &Clock, bytes: &[u8]) -> Result<(), St
     }
 }
 
-const TOO_LARGE: &str = "the answer is larger than the 64 MiB that fit into one message";
+/// Instead of an answer that does not fit into one message.
+fn too_large(most: usize) -> Answer {
+    Err(format!(
+        "the answer is larger than the {} MiB that fit into one message",
+        most >> 20
+    ))
+}
 
-fn answer_now(answer: Answer) -> Vec<u8> {
-    let frame = ToWorker::AnswerNow(answer).encode();
+fn answer_now(answer: Answer, most: usize) -> Vec<u8> {
+    let frame = ToWorker::AnswerNow(answer).encode_within(most);
     frame
-        .or_else(|_| ToWorker::AnswerNow(Err(TOO_LARGE.into())).encode())
+        .or_else(|_| ToWorker::AnswerNow(too_large(most)).encode())
         .unwrap_or_default()
 }
 
 /// As many answers as fit into one frame, in order. The others wait for the worker's next `Waiting`.
-fn answers(ready: &mut Vec<(u32, Answer)>) -> Vec<u8> {
+fn answers(ready: &mut Vec<(u32, Answer)>, most: usize) -> Vec<u8> {
     // Tag, count, and for each answer its id, flag and length.
-    let room = frame::MAX_FRAME - 5;
+    let room = most - 5;
     let size = |answer: &Answer| 9 + answer.as_ref().unwrap_or_else(|message| message).len();
     for (_, answer) in ready.iter_mut() {
         if size(answer) > room {
-            *answer = Err(TOO_LARGE.into());
+            *answer = too_large(most);
         }
     }
     let mut total = 0;
@@ -487,7 +533,7 @@ fn answers(ready: &mut Vec<(u32, Answer)>) -> Vec<u8> {
     });
     let fit = fit.count();
     ToWorker::Answers(ready.drain(..fit).collect())
-        .encode()
+        .encode_within(most)
         .unwrap_or_default()
 }
 
@@ -500,12 +546,14 @@ mod tests {
         let large = || Ok("1".repeat(40 << 20));
         let mut ready = vec![(1, large()), (2, large()), (3, Ok("2".repeat(65 << 20)))];
         let body = |bytes: Vec<u8>| ToWorker::decode(&bytes[4..]).unwrap();
-        assert!(matches!(body(answers(&mut ready)), ToWorker::Answers(list) if list.len() == 1 && list[0].0 == 1));
-        let ToWorker::Answers(list) = body(answers(&mut ready)) else {
+        assert!(
+            matches!(body(answers(&mut ready, frame::MAX_FRAME)), ToWorker::Answers(list) if list.len() == 1 && list[0].0 == 1)
+        );
+        let ToWorker::Answers(list) = body(answers(&mut ready, frame::MAX_FRAME)) else {
             panic!("not answers")
         };
         assert_eq!(list.len(), 2);
-        assert_eq!(list[1].1, Err(TOO_LARGE.to_owned()));
+        assert_eq!(list[1].1, too_large(frame::MAX_FRAME));
         assert!(ready.is_empty());
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::*;
-use sandbox::{Ending, Failure};
+use sandbox::{Ending, Failure, Pool};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -134,6 +134,32 @@ async fn a_worker_has_nothing_to_find() {
     }
     task.abort();
     eventually("no process", || children().is_empty()).await;
+}
+
+#[tokio::test]
+async fn idle_workers_make_room_the_longest_idle_first() {
+    let _alone = ALONE.lock().await;
+    let pool = Pool::new(options(&worker(), 5));
+    let plain = "export const main = () => 1";
+    let run = async |key: &str| {
+        let mut call = call("main", json!([]));
+        call.limits.depth = 5;
+        pool.call(&program(key, plain), call, host()).await.unwrap();
+    };
+    for key in ["a", "b", "c", "d", "e", "a"] {
+        run(key).await;
+    }
+    assert_eq!(pool.alive(), 5);
+    let before = children();
+    run("f").await;
+    assert_eq!(pool.alive(), 5);
+    let after = children();
+    assert_eq!(before.iter().filter(|pid| !after.contains(pid)).count(), 1);
+    // "b" went; "a", used again, did not.
+    run("a").await;
+    assert_eq!(children(), after);
+    run("b").await;
+    assert_ne!(children(), after);
 }
 
 /// Set for the second process of the next test: it is then an engine with a worker that loops.

@@ -11,6 +11,9 @@ use std::{
 
 use crate::frame::{self, FromWorker, Malformed, ToWorker};
 
+/// Bytes asked of the socket at once. Measured: it has at most about 200 KiB ready.
+const STEP: usize = 64 << 10;
+
 /// Why no more frames can be exchanged. The worker ends.
 #[derive(Debug)]
 pub enum Gone {
@@ -42,6 +45,8 @@ struct Ends {
     at: usize,
     /// Frames that can wait for the next one that cannot.
     held: Vec<u8>,
+    /// Longest frame, see [`frame::most`].
+    most: usize,
 }
 
 impl Channel {
@@ -54,27 +59,39 @@ impl Channel {
             read: Vec::new(),
             at: 0,
             held: Vec::new(),
+            most: frame::MAX_FRAME,
         })))
+    }
+
+    /// Sets how long a frame may be from now on, by the heap of the plugin.
+    pub fn for_memory(&self, memory: u64) {
+        self.0.borrow_mut().most = frame::most(memory);
     }
 
     /// Sends a frame, after those held back.
     pub fn send(&self, frame: &FromWorker) -> Result<(), Gone> {
-        let frame = frame.encode()?;
+        self.hold(frame)?;
+        self.flush()
+    }
+
+    /// Keeps a frame until the next `send` or `flush`, so that a call and "I wait for it" cost one system call together.
+    /// Fails, and keeps nothing, when the frame is too long.
+    pub fn hold(&self, frame: &FromWorker) -> Result<(), Malformed> {
         let mut ends = self.0.borrow_mut();
-        let mut held = std::mem::take(&mut ends.held);
-        if held.is_empty() {
-            ends.socket.write_all(&frame)?;
+        let frame = frame.encode_within(ends.most)?;
+        if ends.held.is_empty() {
+            ends.held = frame;
         } else {
-            held.extend_from_slice(&frame);
-            ends.socket.write_all(&held)?;
+            ends.held.extend_from_slice(&frame);
         }
         Ok(())
     }
 
-    /// Keeps a frame until the next `send`, so that a call and "I wait for it" cost one system call together.
-    pub fn hold(&self, frame: &FromWorker) -> Result<(), Malformed> {
-        let frame = frame.encode()?;
-        self.0.borrow_mut().held.extend_from_slice(&frame);
+    /// Sends the frames held back.
+    pub fn flush(&self) -> Result<(), Gone> {
+        let mut ends = self.0.borrow_mut();
+        let held = std::mem::take(&mut ends.held);
+        ends.socket.write_all(&held)?;
         Ok(())
     }
 
@@ -85,7 +102,7 @@ impl Channel {
         let at = ends.at;
         let mut prefix = [0; 4];
         prefix.copy_from_slice(&ends.read[at..at + 4]);
-        let length = frame::length(prefix)?;
+        let length = frame::length(prefix, ends.most)?;
         ends.fill(4 + length)?;
         let end = at + 4 + length;
         // `fill` may have moved the bytes to the front.
@@ -108,7 +125,9 @@ impl Ends {
             self.read.drain(..self.at);
             self.at = 0;
             let have = self.read.len();
-            self.read.resize(wanted.max(have + (16 << 10)), 0);
+            // The host can be believed about lengths. In steps, because each is filled with zeros before it is read.
+            self.read.reserve_exact(wanted.saturating_sub(have));
+            self.read.resize(have + STEP, 0);
             let got = self.socket.read(&mut self.read[have..]);
             self.read.truncate(have + *got.as_ref().unwrap_or(&0));
             match got {

@@ -46,6 +46,7 @@ fn serve() -> Result<(), Gone> {
     else {
         return Err(Gone::Broken("the first frame must say what to run"));
     };
+    channel.for_memory(memory);
     let mut script = Script::new(channel.clone(), file, source, prelude, memory, persistent);
     loop {
         script.prepare();

@@ -270,14 +270,11 @@ fn intrinsics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js>, E
     let own = shared.clone();
     let call_now = move |ctx: Ctx<'js>, method: String, args: Opt<Value<'js>>| -> Result<Value<'js>, Error> {
         let args = stringify(&ctx, args.0)?;
-        let frame = FromWorker::CallNow { method, args };
-        if frame.encode().is_err() {
-            return Err(Exception::throw_range(
-                &ctx,
-                "the arguments of this call are larger than 64 MiB",
-            ));
-        }
-        match own.channel.send(&frame).and_then(|()| own.channel.receive()) {
+        // Held and not yet sent: an error here is an argument that is too large, and the plugin's to handle.
+        own.channel
+            .hold(&FromWorker::CallNow { method, args })
+            .map_err(|error| Exception::throw_range(&ctx, &format!("the arguments of this call are {}", error.0)))?;
+        match own.channel.flush().and_then(|()| own.channel.receive()) {
             Ok(ToWorker::AnswerNow(Ok(json))) => ctx.json_parse(json),
             Ok(ToWorker::AnswerNow(Err(message))) => Err(Exception::throw_message(&ctx, &message)),
             // The host is gone or talks of something else: there is nobody left to run for.
