@@ -7,5 +7,6 @@ pub mod manifest;
 pub mod pages;
 pub mod permission;
 pub mod plugin_call;
+pub mod route;
 pub mod stage;
 pub mod workspace;

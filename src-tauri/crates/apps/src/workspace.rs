@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use files::{FileError, Folder, Kind};
+use files::{FileError, Folder, GuestFolder, Kind};
 use policy::{AppId, CodeHash, IdError, PluginId};
 use serde::Serialize;
 
@@ -80,6 +80,8 @@ pub struct Broken {
 pub struct PluginOnDisk {
     pub id: PluginId,
     pub manifest: PluginManifest,
+    /// `manifest.json`, as text.
+    pub manifest_text: Arc<str>,
     /// `plugin.js`, byte for byte.
     pub source: Arc<str>,
     pub code: CodeHash,
@@ -88,11 +90,13 @@ pub struct PluginOnDisk {
 impl PluginOnDisk {
     pub(crate) fn of(id: PluginId, manifest: &[u8], source: Vec<u8>) -> Result<Self, PluginError> {
         let code = code_hash([("manifest.json", manifest), ("plugin.js", source.as_slice())]);
+        let manifest_text = String::from_utf8_lossy(manifest).into();
         let manifest = PluginManifest::parse(manifest)?;
         let source = String::from_utf8(source).map_err(|_| PluginError::Encoding)?.into();
         Ok(Self {
             id,
             manifest,
+            manifest_text,
             source,
             code,
         })
@@ -104,6 +108,7 @@ impl PluginOnDisk {
 /// Nothing is cached: plugin files are small, and a cache by time and size could serve code that was changed since.
 #[derive(Debug, Clone)]
 pub struct Workspace {
+    root: Folder,
     apps: Folder,
 }
 
@@ -116,7 +121,7 @@ impl Workspace {
             error,
         })?;
         let apps = root.create_folder("apps")?;
-        let workspace = Self { apps };
+        let workspace = Self { root, apps };
         workspace.sweep();
         Ok(workspace)
     }
@@ -158,6 +163,27 @@ impl Workspace {
         })
     }
 
+    /// An app's data folder, for its plugins; `None` for the shelf, whose plugins have none, and where it cannot be had.
+    pub fn data(&self, app: &AppId) -> Option<GuestFolder> {
+        if app.is_shelf() {
+            return None;
+        }
+        let opened = GuestFolder::open(&self.apps, &format!("{app}/data"));
+        opened
+            .inspect_err(|error| tracing::warn!(%app, %error, "the app's data folder cannot be used"))
+            .ok()
+    }
+
+    /// Where an app's plugins stand. For the shelf that is the workspace itself, whose `plugins/` belong to no app; it need
+    /// not be there.
+    fn home_of_plugins(&self, app: &AppId) -> Result<Folder, WorkspaceError> {
+        if app.is_shelf() {
+            Ok(self.root.clone())
+        } else {
+            self.app_folder(app)
+        }
+    }
+
     /// The app's folder: what [`crate::pages::serve`] serves from.
     pub fn app_folder(&self, id: &AppId) -> Result<Folder, WorkspaceError> {
         self.apps.sub(id.as_str()).map_err(|error| match error {
@@ -168,7 +194,7 @@ impl Workspace {
 
     /// Every plugin of an app, sorted by id, read from disk now; those that cannot be loaded with the reason.
     pub fn plugins(&self, app: &AppId) -> Result<Vec<Result<PluginOnDisk, Broken>>, WorkspaceError> {
-        let folder = self.app_folder(app)?;
+        let folder = self.home_of_plugins(app)?;
         let ids = plugin_folders(&folder)?;
         let read = |id: String| {
             let read = PluginId::parse(&id)
@@ -184,15 +210,37 @@ impl Workspace {
 
     /// One plugin, read from disk now.
     pub fn plugin(&self, app: &AppId, id: &PluginId) -> Result<PluginOnDisk, WorkspaceError> {
-        let folder = self.app_folder(app)?;
-        if !plugin_folders(&folder)?.iter().any(|found| found == id.as_str()) {
-            let (app, id) = (app.clone(), id.clone());
-            return Err(WorkspaceError::NoPlugin { app, id });
-        }
+        self.plugin_exists(app, id)?;
+        let folder = self.home_of_plugins(app)?;
         read_plugin(&folder, id).map_err(|error| WorkspaceError::Plugin {
             id: id.to_string(),
             error,
         })
+    }
+
+    /// An error unless there is such a plugin, working or not.
+    pub fn plugin_exists(&self, app: &AppId, id: &PluginId) -> Result<(), WorkspaceError> {
+        let folder = self.home_of_plugins(app)?;
+        if plugin_folders(&folder)?.iter().any(|found| found == id.as_str()) {
+            return Ok(());
+        }
+        let (app, id) = (app.clone(), id.clone());
+        Err(WorkspaceError::NoPlugin { app, id })
+    }
+
+    /// Removes a plugin with its files, whole and at once like [`Workspace::remove`].
+    pub fn remove_plugin(&self, app: &AppId, id: &PluginId) -> Result<(), WorkspaceError> {
+        self.plugin_exists(app, id)?;
+        let from = if app.is_shelf() {
+            format!("plugins/{id}")
+        } else {
+            format!("apps/{app}/plugins/{id}")
+        };
+        let place = format!("{STAGING}/{}", policy::random_hex(16));
+        self.apps.create_folder(STAGING)?;
+        self.root.rename(&from, &format!("apps/{place}"))?;
+        self.drop_staged(&place);
+        Ok(())
     }
 
     /// Puts a staged app into `apps/<id>`: written and synced in a staging folder, then renamed, so that a crash leaves
