@@ -128,6 +128,34 @@ impl Resolver for Script {
     }
 }
 
+/// Answers by name; a name with several answers gives them in turn and stays at the last.
+#[derive(Default)]
+pub struct Names(pub Mutex<std::collections::HashMap<String, VecDeque<Vec<IpAddr>>>>);
+
+impl Names {
+    pub fn new(names: &[(&str, &[&[&str]])]) -> Arc<Self> {
+        let names = names.iter().map(|(name, answers)| {
+            let answers = answers
+                .iter()
+                .map(|list| list.iter().map(|ip| ip.parse().unwrap()).collect());
+            ((*name).to_owned(), answers.collect())
+        });
+        Arc::new(Self(Mutex::new(names.collect())))
+    }
+}
+
+impl Resolver for Names {
+    fn resolve(&self, host: String) -> BoxFuture<'static, Result<Vec<IpAddr>, String>> {
+        let mut names = self.0.lock();
+        let answer = match names.get_mut(&host) {
+            Some(answers) if answers.len() > 1 => Ok(answers.pop_front().unwrap()),
+            Some(answers) => Ok(answers[0].clone()),
+            None => Err(format!("no such host: {host}")),
+        };
+        Box::pin(async move { answer })
+    }
+}
+
 pub struct Server {
     pub address: SocketAddr,
     pub connections: Arc<AtomicUsize>,
@@ -138,6 +166,14 @@ pub struct Server {
 impl Server {
     /// Reads one request from each connection and hands the connection to `answer`.
     pub async fn start<F>(answer: impl Fn(TcpStream) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self::hearing(move |stream, _| answer(stream)).await
+    }
+
+    /// The same, with the request that was read.
+    pub async fn hearing<F>(answer: impl Fn(TcpStream, String) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -154,12 +190,25 @@ impl Server {
                 let (heard, answer) = (heard.clone(), answer.clone());
                 tokio::spawn(async move {
                     let request = read_request(&mut stream).await;
-                    heard.lock().push(request);
-                    answer(stream).await;
+                    heard.lock().push(request.clone());
+                    answer(stream, request).await;
                 });
             }
         });
         server
+    }
+
+    /// Sends what `answer` makes of the request's path (and query), and closes.
+    pub async fn paths(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        let answer = Arc::new(answer);
+        Self::hearing(move |mut stream, request| {
+            let answer = answer(request.split(' ').nth(1).unwrap_or_default());
+            async move {
+                let _ = stream.write_all(answer.as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        })
+        .await
     }
 
     /// Sends these bytes and closes.
@@ -225,3 +274,8 @@ pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 pub const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+
+/// A redirect with the connection closed behind it.
+pub fn redirect(status: u16, location: &str) -> String {
+    format!("HTTP/1.1 {status} X\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+}
