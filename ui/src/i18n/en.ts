@@ -338,7 +338,7 @@ export const en = {
       cancelled: "Cancelled",
       interrupted: "Cut off when Chrysalis ended",
     },
-    search: "Search what is shown",
+    search: "Search",
     live: "Follow live",
     paused: "New entries are not shown until you follow again.",
     none: "Nothing has happened yet.",

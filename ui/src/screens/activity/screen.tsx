@@ -53,6 +53,8 @@ export default function Activity({ app }: { app: string }) {
   }, [log.entries, names, typed]);
 
   const narrowed = wanted.app !== "" || wanted.kind !== "all" || wanted.outcome !== "" || wanted.trace !== "";
+  // An app's calls are shown whole; by the other filters only a part of a call may be left.
+  const partial = wanted.trace === "" && (wanted.kind !== "all" || wanted.outcome !== "" || typed !== "");
   const narrow = (part: Partial<Wanted>) => setWanted({ ...wanted, ...part });
   const showAll = () => {
     setQuery("");
@@ -107,7 +109,9 @@ export default function Activity({ app }: { app: string }) {
                   </option>
                 ))}
               </Pick>
-              <Field label={t.activity.search} type="search" value={query} onValue={setQuery} />
+              <div className="filter-text">
+                <Field label={t.activity.search} type="search" value={query} onValue={setQuery} />
+              </div>
               {wanted.app === "" ? null : (
                 <button type="button" disabled={stop.busy} onClick={() => stop.run(wanted.app)}>
                   {stop.busy ? t.activity.stopping : t.activity.stop(names.app(wanted.app))}
@@ -135,11 +139,7 @@ export default function Activity({ app }: { app: string }) {
             <OneTrace
               key={one.key}
               entries={one.entries}
-              onWhole={
-                one.trace !== "" && wanted.trace === "" && (narrowed || typed !== "")
-                  ? () => narrow({ trace: one.trace })
-                  : undefined
-              }
+              onWhole={one.trace !== "" && partial ? () => narrow({ trace: one.trace }) : undefined}
               onStop={one.entries.some(isRunning) ? stop.run : undefined}
             />
           ))}

@@ -51,7 +51,7 @@ export const OneTrace = memo(function OneTrace({ entries, onWhole, onStop }: Pro
       {onWhole || (running && onStop) ? (
         <div className="row wrap">
           {onWhole ? (
-            <button type="button" className="link" onClick={onWhole}>
+            <button type="button" className="link small" onClick={onWhole}>
               {t.activity.whole}
             </button>
           ) : null}
@@ -142,9 +142,11 @@ function Row({ entry }: { entry: ActivityEntry }) {
         <Ago at={entry.at} />
       </span>
       <span className="entry-end">
-        <span className="entry-outcome">
-          <Foreign text={[end, status].filter((part) => part !== "").join(", ") || "–"} longest={80} />
-        </span>{" "}
+        {end || status ? (
+          <span className="entry-outcome">
+            <Foreign text={[end, status].filter((part) => part !== "").join(", ")} longest={80} />
+          </span>
+        ) : null}{" "}
         <span className="quiet">{amounts(entry).join(" · ")}</span>
       </span>
       <Cause entry={entry} bad={bad} />

@@ -1,3 +1,4 @@
+import { useRef } from "react";
 import { type AppPlugins, NO_APP, type Plugin, waitsForAnswer } from "../../api-plugins";
 import { t } from "../../i18n";
 import { Dialog } from "../../parts/dialog";
@@ -31,6 +32,11 @@ export default function Plugins({ id, name, onClose, onChanged }: Props) {
     onChanged();
   };
   const { value } = loaded;
+  // What was decided stays where it was: nothing moves under the pointer while the dialog is open.
+  const places = useRef<string[]>([]);
+  const plugins = inOrder(value?.plugins ?? []);
+  for (const { globalId } of plugins) if (!places.current.includes(globalId)) places.current.push(globalId);
+  plugins.sort((a, b) => places.current.indexOf(a.globalId) - places.current.indexOf(b.globalId));
   const none = id === NO_APP;
   return (
     <Dialog title={none ? t.plugins.titleNone : t.plugins.title(oneLine(name, 60))} onClose={onClose} wide>
@@ -38,14 +44,10 @@ export default function Plugins({ id, name, onClose, onChanged }: Props) {
         <ErrorNote error={loaded.error} retry={loaded.reload} />
         {!value && !loaded.error ? <p role="status">{t.common.loading}</p> : null}
         {value?.plugins.length === 0 ? <p>{none ? t.plugins.noneLeft : t.plugins.none}</p> : null}
-        {value
-          ? inOrder(value.plugins).map((plugin) => (
-              <OnePlugin key={plugin.globalId} app={id} plugin={plugin} onChanged={changed} />
-            ))
-          : null}
-        {value?.usage && value.plugins.length > 0 ? (
-          <Usage app={id} usage={value.usage} onChanged={loaded.reload} />
-        ) : null}
+        {plugins.map((plugin) => (
+          <OnePlugin key={plugin.globalId} app={id} plugin={plugin} onChanged={changed} />
+        ))}
+        {value?.usage && plugins.length > 0 ? <Usage app={id} usage={value.usage} onChanged={loaded.reload} /> : null}
         {none ? null : <a href={writeRoute({ screen: "activity", app: id })}>{t.plugins.inActivity}</a>}
       </div>
     </Dialog>

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { CallError } from "../../api";
 import { type Permission, type Plugin, waitsForAnswer as waits } from "../../api-plugins";
 import { t } from "../../i18n";
@@ -52,6 +52,7 @@ export function Permissions({ plugin, onChanged }: Props) {
   const { api } = useEngine();
   const act = useAct();
   const [raced, setRaced] = useState(false);
+  const list = useRef<HTMLUListElement>(null);
   // By the files that were shown: a tick for other files is no tick for these.
   const [chosen, setChosen] = useState<{ hash: string; ticks: Record<string, boolean> }>({ hash: "", ticks: {} });
   const ticks = chosen.hash === plugin.hash ? chosen.ticks : {};
@@ -77,6 +78,8 @@ export function Permissions({ plugin, onChanged }: Props) {
         setRaced(true);
       }
       onChanged();
+      // The button that was pressed goes away with what it answered.
+      list.current?.focus();
     });
   const revoke = (asked: Permission) =>
     void act.run(async () => {
@@ -93,7 +96,7 @@ export function Permissions({ plugin, onChanged }: Props) {
           {t.plugins.raced}
         </p>
       ) : null}
-      <ul className="asks" aria-label={t.plugins.asks(oneLine(plugin.name, 60))}>
+      <ul className="asks" ref={list} tabIndex={-1} aria-label={t.plugins.asks(oneLine(plugin.name, 60))}>
         {ordered.map((asked) => {
           const sentence = oneLine(asked.sentence, 120);
           return (

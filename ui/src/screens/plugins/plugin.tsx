@@ -33,7 +33,8 @@ export function OnePlugin({ app, plugin, onChanged }: Props) {
             </p>
           ) : null}
         </div>
-        <Switch app={app} plugin={plugin} onChanged={onChanged} />
+        {/* What has no hash could not be read, and never runs. */}
+        {plugin.hash === "" ? null : <Switch app={app} plugin={plugin} onChanged={onChanged} />}
       </div>
       {plugin.enabled ? null : <p className="quiet">{t.plugins.offNote}</p>}
       {plugin.error ? (
@@ -82,22 +83,20 @@ function Switch({ app, plugin, onChanged }: Props) {
 function Changed({ app, plugin }: { app: string; plugin: Plugin }) {
   const [open, setOpen] = useState(false);
   return (
-    <div className="note warn">
-      <p className="strong with-sign">
-        <Icon name="changed" />
-        {t.plugins.changed}
-      </p>
-      <p>{t.plugins.changedNote}</p>
-      <button type="button" className="small" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {open ? t.plugins.hideDifference : t.plugins.showDifference}
-      </button>
+    <>
+      <div className="note warn">
+        <p className="strong with-sign">
+          <Icon name="changed" />
+          {t.plugins.changed}
+        </p>
+        <p>{t.plugins.changedNote}</p>
+        <button type="button" className="small" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? t.plugins.hideDifference : t.plugins.showDifference}
+        </button>
+      </div>
       {/* By the hash: other files are compared afresh. */}
-      {open ? (
-        <div className="note-wide" key={plugin.hash}>
-          <Difference app={app} id={plugin.id} />
-        </div>
-      ) : null}
-    </div>
+      {open ? <Difference key={plugin.hash} app={app} id={plugin.id} /> : null}
+    </>
   );
 }
 

@@ -51,14 +51,12 @@ function Meter({ budget, amount: { used, limit } }: { budget: Budget; amount: Am
         <span className={up ? "meter-up" : "quiet"}>{words}</span>
       </div>
       {limit === null ? null : (
-        <meter
-          aria-labelledby={id}
-          aria-valuetext={words}
-          className={up ? "up" : undefined}
-          min={0}
-          max={1}
-          value={part}
-        />
+        <>
+          <meter className="offscreen" aria-labelledby={id} aria-valuetext={words} min={0} max={1} value={part} />
+          <svg className={up ? "bar up" : "bar"} viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
+            <rect width={part * 100} height="1" />
+          </svg>
+        </>
       )}
     </li>
   );
