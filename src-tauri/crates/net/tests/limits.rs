@@ -7,28 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use common::guest::{context, free};
 use common::*;
 use futures::StreamExt;
-use net::{Fetch, FetchResult, Granted, HostPattern, Net, NetError, Outcome, Reach, Spend};
-use policy::{CallContext, Caller};
+use net::{Fetch, FetchResult, Net, NetError, Outcome, Spend};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
-fn context() -> CallContext {
-    CallContext::root(&Caller::Nobody)
-}
-
 fn get(server: &Server, spend: Spend) -> Fetch {
-    let local = HostPattern::parse(&server.address.to_string()).unwrap();
-    let reach = Reach::Granted(Granted {
-        local: [local].into(),
-        ..Granted::default()
-    });
+    let reach = guest::granted(&[], &[&server.address.to_string()]);
     Fetch::get(server.url("/"), reach, "test", spend)
-}
-
-fn free() -> Spend {
-    Arc::new(|_| Ok(()))
 }
 
 async fn fetch(net: &Net, fetch: Fetch) -> Result<FetchResult, NetError> {

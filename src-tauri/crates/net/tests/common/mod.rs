@@ -1,6 +1,8 @@
 //! A log that remembers, servers that misbehave as told, and a resolver under test control.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
+pub mod guest;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};

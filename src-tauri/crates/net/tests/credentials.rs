@@ -1,0 +1,134 @@
+//! Which credentials and secrets of a guest's request go where, over real connections.
+
+mod common;
+
+use bytes::Bytes;
+use common::guest::*;
+use common::*;
+use net::NetError;
+
+#[tokio::test]
+async fn credentials_do_not_cross_origins() {
+    let server = own_port(|path, port| match path {
+        "/away" => redirect(307, &format!("http://b.lan:{port}/back")),
+        "/back" => redirect(307, &format!("http://a.lan:{port}/end")),
+        "/same" => redirect(307, "/end"),
+        _ => OK.into(),
+    })
+    .await;
+    let (net, _) = home();
+    let reach = granted(&[], &["a.lan", "b.lan"]);
+    let at = |path: &str| format!("http://a.lan:{}{path}", server.port());
+    let (_vault, handle) = secret(&at("/"), "sk-canary-secret");
+    let fetch = |path: &str| {
+        let mut fetch = get(at(path), &reach);
+        fetch.method = "PUT".into();
+        fetch.body = Bytes::from_static(b"the body");
+        fetch.headers = vec![
+            text("Authorization", "Bearer canary-1"),
+            text("Cookie", "canary-2"),
+            text("X-Api-Key", "canary-3"),
+            text("X-Csrf-Token", "canary-4"),
+            text("X-Note", "kept"),
+            with(&handle, "X-Signed-By", "Key "),
+        ];
+        fetch
+    };
+    success(&net, fetch("/same")).await;
+    success(&net, fetch("/away")).await;
+    let heard = server.heard.lock();
+    assert_eq!(heard.len(), 5);
+    for (i, request) in heard.iter().enumerate() {
+        let own = i < 3;
+        assert_eq!(
+            request.matches("canary-").count(),
+            if own { 5 } else { 0 },
+            "{i} {request}"
+        );
+        assert_eq!(
+            request.contains("x-signed-by: Key sk-canary-secret\r\n"),
+            own,
+            "{i} {request}"
+        );
+        assert!(request.contains("x-note: kept\r\n"), "{i} {request}");
+        assert!(
+            request.starts_with("PUT ") && request.ends_with("the body"),
+            "{i} {request}"
+        );
+    }
+}
+
+/// failures.md C.2 row 15: a secret goes to the origin it was given for, whatever address a request names.
+#[tokio::test]
+async fn regress_15_a_secret_is_not_sent_to_another_address() {
+    let server = Server::sending(OK).await;
+    let attacker = Server::sending(OK).await;
+    let (net, log) = home();
+    let reach = granted(&[], &["a.lan", "b.lan"]);
+    let own = format!("http://a.lan:{}/v1/models", server.port());
+    let (vault, handle) = secret(&own, "sk-canary-secret");
+    let ask = |url: &str| {
+        let mut fetch = get(url, &reach);
+        fetch.headers = vec![with(&handle, "authorization", "Bearer ")];
+        fetch
+    };
+    success(&net, ask(&own)).await;
+    assert!(server.heard.lock()[0].contains("authorization: Bearer sk-canary-secret\r\n"));
+    for url in [
+        format!("http://a.lan:{}/v1/models", attacker.port()),
+        format!("http://b.lan:{}/v1/models", server.port()),
+        format!("https://a.lan:{}/v1/models", server.port()),
+    ] {
+        let error = failure(&net, ask(&url)).await;
+        let message = error.to_string();
+        assert!(matches!(error, NetError::Request { .. }), "{message}");
+        assert!(
+            message.contains("\"authorization\"") && !message.contains("canary"),
+            "{message}"
+        );
+    }
+    vault.forget("c").unwrap();
+    assert!(matches!(failure(&net, ask(&own)).await, NetError::Request { .. }));
+    assert_eq!((server.seen(), attacker.seen()), (1, 0));
+    assert_eq!((log.opened().len(), log.refusals().len()), (1, 4));
+    assert!(!format!("{:?}", log.rows.lock()).contains("canary"));
+}
+
+#[tokio::test]
+async fn a_secret_that_comes_back_is_not_shown() {
+    let server = own_port(|path, port| match path {
+        "/echo" => {
+            let body = "your key is sk-canary-secret!";
+            format!(
+                "HTTP/1.1 200 OK\r\nX-Key: sk-canary-secret\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
+                 {:x}\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n",
+                15,
+                &body[..15],
+                body.len() - 15,
+                &body[15..]
+            )
+        }
+        "/leak" => redirect(302, &format!("http://b.lan:{port}/?key=sk-canary-secret")),
+        "/away" => redirect(302, &format!("http://b.lan:{port}/echo")),
+        _ => OK.into(),
+    })
+    .await;
+    let (net, log) = home();
+    let reach = granted(&[], &["a.lan", "b.lan"]);
+    let at = |path: &str| format!("http://a.lan:{}{path}", server.port());
+    let (_vault, handle) = secret(&at("/"), "sk-canary-secret");
+    let ask = |path: &str| {
+        let mut fetch = get(at(path), &reach);
+        fetch.headers = vec![with(&handle, "x-key", "")];
+        fetch
+    };
+    for path in ["/echo", "/away"] {
+        let answer = success(&net, ask(path)).await;
+        assert_eq!(answer.body, "your key is [secret]!", "{path}");
+        assert!(answer.headers.contains(&("x-key".into(), "[secret]".into())), "{path}");
+    }
+    let error = failure(&net, ask("/leak")).await;
+    assert!(matches!(error, NetError::Refused { .. }), "{error}");
+    assert_eq!(server.seen(), 4);
+    assert!(!format!("{error} {:?}", log.rows.lock()).contains("canary"));
+}
