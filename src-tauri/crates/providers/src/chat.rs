@@ -8,11 +8,12 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use net::{Incoming, Net, NetError};
 use policy::CallContext;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::chunk::Progress;
 use crate::error::{Blame, error_in};
-use crate::http_in::{Ask, Asked, is_web_page};
+use crate::http_in::{Ask, Asked, Refusal, is_web_page};
+use crate::request::{Quirk, Round};
 use crate::sse::{SseEvent, SseParser};
 use crate::{Endpoint, Event, GenerateRequest, ProviderError, ProviderErrorKind};
 
@@ -28,25 +29,13 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Asks `endpoint` for an answer. Nothing is sent before the stream is polled.
 pub fn chat(ctx: &CallContext, net: &Net, endpoint: &Endpoint, request: GenerateRequest) -> EventStream {
-    let chat = Chat {
-        ctx: ctx.clone(),
-        net: net.clone(),
-        blame: Blame {
-            who: endpoint.name.clone(),
-            key: endpoint.key.clone(),
-        },
-        endpoint: endpoint.clone(),
-        request,
-        stage: Stage::Unsent,
-        progress: Progress::default(),
-        queue: VecDeque::new(),
-    };
+    let chat = Chat::new(ctx, net, endpoint, request, Round::default());
     stream::unfold(chat, |mut chat| async move {
         loop {
             if let Some(event) = chat.queue.pop_front() {
                 return Some((event, chat));
             }
-            if matches!(chat.stage, Stage::Ended) {
+            if chat.ended() {
                 return None;
             }
             chat.step().await;
@@ -55,15 +44,22 @@ pub fn chat(ctx: &CallContext, net: &Net, endpoint: &Endpoint, request: Generate
     .boxed()
 }
 
-struct Chat {
+/// One request to a model and its answer.
+pub(crate) struct Chat {
     ctx: CallContext,
     net: Net,
     endpoint: Endpoint,
     request: GenerateRequest,
-    blame: Blame,
+    round: Round,
+    pub(crate) blame: Blame,
     stage: Stage,
-    progress: Progress,
-    queue: VecDeque<Event>,
+    pub(crate) progress: Progress,
+    /// What has happened and was not looked at yet.
+    pub(crate) queue: VecDeque<Event>,
+    /// What was sent beside the messages, once something was.
+    pub(crate) sent: Option<Map<String, Value>>,
+    /// The address that gave the answer.
+    pub(crate) url: String,
 }
 
 enum Stage {
@@ -85,8 +81,37 @@ enum Form {
 }
 
 impl Chat {
+    pub(crate) fn new(
+        ctx: &CallContext,
+        net: &Net,
+        endpoint: &Endpoint,
+        request: GenerateRequest,
+        round: Round,
+    ) -> Self {
+        Self {
+            ctx: ctx.clone(),
+            net: net.clone(),
+            blame: Blame {
+                who: endpoint.name.clone(),
+                key: endpoint.key.clone(),
+            },
+            endpoint: endpoint.clone(),
+            request,
+            round,
+            stage: Stage::Unsent,
+            progress: Progress::default(),
+            queue: VecDeque::new(),
+            sent: None,
+            url: String::new(),
+        }
+    }
+
+    pub(crate) fn ended(&self) -> bool {
+        matches!(self.stage, Stage::Ended)
+    }
+
     /// Does the next bit of work: sending, or taking one piece of the body. Always gets further or ends.
-    async fn step(&mut self) {
+    pub(crate) async fn step(&mut self) {
         let result = match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Unsent => self.open().await.map(|(incoming, url)| Stage::Open {
                 incoming: Box::new(incoming),
@@ -138,9 +163,11 @@ impl Chat {
     async fn open(&mut self) -> Result<(Incoming, String), ProviderError> {
         let model = self.model()?;
         self.blame.who = format!("{}/{model}", self.endpoint.name);
-        let mut with_options = true;
+        let level = self.request.reasoning.clone();
+        let known = self.endpoint.quirks.of(&self.endpoint, &model, level.as_deref());
+        let mut quirk = known;
         loop {
-            let body = self.request.body(&model, with_options);
+            let mut body = self.request.body(&model, &self.round, quirk);
             let ask = Ask {
                 ctx: &self.ctx,
                 net: &self.net,
@@ -148,20 +175,25 @@ impl Chat {
                 blame: &self.blame,
                 purpose: "chat",
             };
-            let body = Bytes::from(body.to_string());
-            match ask.send(Method::POST, "chat/completions", self.headers(), body).await? {
-                Asked::Answer(incoming, url) => return Ok((incoming, url)),
-                // Older servers refuse the option they do not know. Token counts are worth one more try, not a failure.
-                Asked::Refusal(refusal)
-                    if with_options
-                        && matches!(refusal.status, 400 | 422)
-                        && String::from_utf8_lossy(&refusal.body).contains("stream_options") =>
-                {
-                    with_options = false;
+            let bytes = Bytes::from(serde_json::to_vec(&body).unwrap_or_default());
+            match ask
+                .send(Method::POST, "chat/completions", self.headers(), bytes)
+                .await?
+            {
+                Asked::Answer(incoming, url) => {
+                    if quirk != known {
+                        let quirks = &self.endpoint.quirks;
+                        quirks.remember(&self.endpoint, &model, level.as_deref(), quirk);
+                    }
+                    body.remove("messages");
+                    self.sent = Some(body);
+                    self.url.clone_from(&url);
+                    return Ok((incoming, url));
                 }
-                Asked::Refusal(refusal) => {
-                    return Err(self.blame.status(refusal.status, &refusal.body, &refusal.tried));
-                }
+                Asked::Refusal(refusal) => match without_what_it_refused(&refusal, &body, quirk) {
+                    Some(less) => quirk = less,
+                    None => return Err(self.blame.status(refusal.status, &refusal.body, &refusal.tried)),
+                },
             }
         }
     }
@@ -185,13 +217,7 @@ impl Chat {
             .as_deref()
             .map(str::trim)
             .filter(|model| !model.is_empty());
-        let bare = named.map(|model| {
-            let inside = model.strip_prefix(self.endpoint.connection_id.as_str());
-            inside
-                .and_then(|rest| rest.strip_prefix('/'))
-                .filter(|rest| !rest.is_empty())
-                .unwrap_or(model)
-        });
+        let bare = named.map(|model| self.endpoint.bare(model));
         match bare.or_else(|| self.endpoint.models.first().map(|model| model.id.as_str())) {
             Some(model) => Ok(model.to_owned()),
             None => Err(self.blame.error(
@@ -335,4 +361,28 @@ impl Chat {
         let what = format!("sent one piece of an answer that is larger than this program accepts (tried {url})");
         self.blame.error(ProviderErrorKind::NotTheApi, what)
     }
+}
+
+/// What to leave out of the next try, if the refusal names something that can be left out. Each thing is left out once,
+/// so this comes to an end.
+fn without_what_it_refused(refusal: &Refusal, body: &Map<String, Value>, quirk: Quirk) -> Option<Quirk> {
+    if !matches!(refusal.status, 400 | 422) {
+        return None;
+    }
+    let words = String::from_utf8_lossy(&refusal.body).to_lowercase();
+    let mut less = quirk;
+    if words.contains("reasoning is mandatory") {
+        less.must_reason = true;
+    } else if words.contains("tool_choice") || words.contains("tool choice") {
+        // Some take `required` where they do not take a name; those that think take neither.
+        match body.get("tool_choice") {
+            Some(Value::Object(_)) => less.no_named_choice = true,
+            Some(_) => less.no_choice = true,
+            None => return None,
+        }
+    } else if words.contains("stream_options") {
+        // Older servers refuse the option they do not know. Token counts are worth one more try, not a failure.
+        less.no_stream_options = true;
+    }
+    (less != quirk).then_some(less)
 }

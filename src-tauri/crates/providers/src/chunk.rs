@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::calls::{Piece, ToolCalls};
 use crate::{Event, Usage};
 
 /// What an answer has said about itself so far.
@@ -13,6 +14,9 @@ pub(crate) struct Progress {
     pub(crate) response_id: Option<String>,
     /// Text or thinking or a tool call has been seen.
     pub(crate) any: bool,
+    pub(crate) calls: ToolCalls,
+    /// The name under which thinking came, and its text: some servers want it back with the tools' answers.
+    pub(crate) thinking: Option<(&'static str, String)>,
 }
 
 impl Progress {
@@ -38,7 +42,7 @@ impl Progress {
         if let Some(part) = choice.get("delta").filter(|delta| delta.is_object()).or_else(whole) {
             let before = self.any;
             let mut events = Vec::new();
-            read_part(part, &mut events);
+            self.read_part(part, &mut events);
             self.any = before || !events.is_empty();
             out.extend(events);
         }
@@ -60,39 +64,57 @@ impl Progress {
             response_id: self.response_id.take(),
         }
     }
-}
 
-fn read_part(part: &Value, out: &mut Vec<Event>) {
-    // The same thinking often comes under two names at once; the first one that has any is taken.
-    let thinking = ["reasoning_content", "reasoning", "thinking"]
-        .iter()
-        .map(|name| text_of(part.get(*name)))
-        .find(|text| !text.is_empty());
-    out.extend(thinking.map(Event::Thinking));
-    for name in ["content", "refusal"] {
-        let text = text_of(part.get(name));
-        if !text.is_empty() {
-            out.push(Event::Delta(text));
+    fn read_part(&mut self, part: &Value, out: &mut Vec<Event>) {
+        // The same thinking often comes under two names at once; the first one that has any is taken.
+        let thinking = ["reasoning_content", "reasoning", "thinking"]
+            .iter()
+            .map(|name| (*name, text_of(part.get(*name))))
+            .find(|(_, text)| !text.is_empty());
+        if let Some((name, text)) = thinking {
+            self.thinking
+                .get_or_insert_with(|| (name, String::new()))
+                .1
+                .push_str(&text);
+            out.push(Event::Thinking(text));
+        }
+        for name in ["content", "refusal"] {
+            let text = text_of(part.get(name));
+            if !text.is_empty() {
+                out.push(Event::Delta(text));
+            }
+        }
+        for call in part.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            let piece = read_call(call);
+            out.push(Event::ToolCallDelta {
+                index: piece.index,
+                id: piece.id.clone(),
+                name: piece.name.clone(),
+                arguments: piece.arguments.clone(),
+            });
+            self.calls.add(piece);
         }
     }
-    for call in part.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-        let function = call.get("function").unwrap_or(&Value::Null);
-        let word = |value: Option<&Value>| {
-            value
-                .and_then(Value::as_str)
-                .filter(|word| !word.is_empty())
-                .map(str::to_owned)
-        };
-        out.push(Event::ToolCallDelta {
-            index: call.get("index").and_then(Value::as_u64),
-            id: word(call.get("id")),
-            name: word(function.get("name")),
-            arguments: match function.get("arguments") {
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Null) | None => String::new(),
-                Some(object) => object.to_string(),
-            },
-        });
+}
+
+fn read_call(call: &Value) -> Piece {
+    let function = call.get("function").unwrap_or(&Value::Null);
+    let word = |value: Option<&Value>| {
+        value
+            .and_then(Value::as_str)
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+    };
+    Piece {
+        index: call.get("index").and_then(Value::as_u64),
+        id: word(call.get("id")),
+        name: word(function.get("name")),
+        arguments: match function.get("arguments") {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(object) => object.to_string(),
+        },
+        extra: call.get("extra_content").filter(|extra| extra.is_object()).cloned(),
     }
 }
 

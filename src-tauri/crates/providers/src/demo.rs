@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 
-use crate::{Event, EventStream, GenerateRequest, Role, Usage};
+use crate::{Event, EventStream, GenerateRequest, ProviderError, ProviderErrorKind, Role, Usage};
 
 /// The part before the slash in `demo/canned`.
 pub const CONNECTION_ID: &str = "demo";
@@ -32,8 +32,12 @@ def greet(name):
 
 ";
 
-/// Streams the canned answer, word by word. Dropping the stream stops it.
+/// Streams the canned answer, word by word. Dropping the stream stops it. Calls no tools; a request with a `schema` is
+/// answered with an error, for a canned text follows none.
 pub fn chat(request: &GenerateRequest) -> EventStream {
+    if request.schema.is_some() {
+        return stream::iter([Event::Failed(no_schema())]).boxed();
+    }
     let text = answer(request);
     let pieces: Vec<String> = text.split_inclusive([' ', '\n']).map(str::to_owned).collect();
     let done = Event::Done {
@@ -47,6 +51,19 @@ pub fn chat(request: &GenerateRequest) -> EventStream {
         Event::Delta(piece)
     });
     deltas.chain(stream::iter([done])).boxed()
+}
+
+fn no_schema() -> ProviderError {
+    ProviderError {
+        kind: ProviderErrorKind::Unusable,
+        who: format!("{CONNECTION_ID}/{MODEL_ID}"),
+        what: "the demo model's answers are canned, so it cannot fill in a schema; add a model server in the \
+               launcher's settings and choose one of its models"
+            .into(),
+        status: None,
+        code: None,
+        response_id: None,
+    }
 }
 
 fn answer(request: &GenerateRequest) -> String {
@@ -81,6 +98,22 @@ mod tests {
         assert!(text.starts_with("**Canned demo answer.**"), "{text}");
         assert!(text.contains("had 3 words"), "{text}");
         assert!(matches!(events.last(), Some(Event::Done { .. })));
+    }
+
+    #[tokio::test]
+    async fn says_that_it_follows_no_schema() {
+        let mut asked = request("x");
+        asked.schema = Some(serde_json::json!({"type": "object"}));
+        let events: Vec<Event> = chat(&asked).collect().await;
+        let [Event::Failed(error)] = events.as_slice() else {
+            panic!("{events:?}")
+        };
+        assert!(
+            error
+                .to_string()
+                .starts_with("demo/canned: the demo model's answers are canned"),
+            "{error}"
+        );
     }
 
     #[tokio::test]

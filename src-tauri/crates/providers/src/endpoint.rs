@@ -3,7 +3,7 @@ use std::time::Duration;
 use secrets::{KeyHandle, Origin, OriginError};
 use url::Url;
 
-use crate::ModelInfo;
+use crate::{ModelInfo, Quirks};
 
 /// A model server the owner named.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct Endpoint {
     /// Models known from the last listing; the first one is used when a request names none.
     pub models: Vec<ModelInfo>,
     pub limits: Limits,
+    /// What its models were found not to take.
+    pub quirks: Quirks,
 }
 
 /// How long a model server may take.
@@ -53,12 +55,22 @@ impl Endpoint {
             key: None,
             models: Vec::new(),
             limits: Limits::default(),
+            quirks: Quirks::default(),
         }
     }
 
     /// What a key for this endpoint must be bound to.
     pub fn origin(&self) -> Result<Origin, OriginError> {
         Origin::of(&self.base_url)
+    }
+
+    /// A model's id without the connection in front of it.
+    pub(crate) fn bare<'a>(&self, model: &'a str) -> &'a str {
+        model
+            .strip_prefix(self.connection_id.as_str())
+            .and_then(|rest| rest.strip_prefix('/'))
+            .filter(|rest| !rest.is_empty())
+            .unwrap_or(model)
     }
 
     /// Where `what` (`chat/completions`, `models`) may be, likeliest first. The second one is for when the first

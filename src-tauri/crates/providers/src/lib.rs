@@ -3,21 +3,34 @@
 //! here; whatever a server sends is foreign input and becomes either text or an error, never a panic.
 
 mod answer;
+mod calls;
 mod chat;
 mod chunk;
+mod converse;
+mod decode;
 pub mod demo;
+mod embed;
 mod endpoint;
 mod error;
 mod http_in;
 mod local;
 mod models;
+mod quirks;
 mod request;
 mod sse;
+mod structured;
+mod tags;
+mod tools;
 
 pub use answer::{Answer, Event, GenerateResult, Usage};
 pub use chat::{EventStream, chat};
+pub use converse::{MAX_ROUNDS, converse};
+pub use decode::{StreamDecode, StreamDecoder};
+pub use embed::{MAX_TEXTS, embed};
 pub use endpoint::{Endpoint, Limits, normal_base};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use local::{Found, Preset, presets, probe, probe_local};
 pub use models::{ModelInfo, ModelList, list_models};
-pub use request::{GenerateRequest, Message, PresetParams, Role};
+pub use quirks::Quirks;
+pub use request::{GenerateRequest, Message, PresetParams, ReasoningTags, Role};
+pub use tools::{MAX_TOOLS, NoTools, Tool, ToolAnswer, ToolBox};

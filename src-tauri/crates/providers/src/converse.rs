@@ -1,0 +1,417 @@
+//! A conversation with a model that may call tools in between: ask, run what it calls, ask again with the results.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream;
+use net::Net;
+use policy::CallContext;
+use serde_json::{Value, json};
+
+use crate::answer::{MAX_PART, cut_chars};
+use crate::calls::Call;
+use crate::chat::Chat;
+use crate::error::cut;
+use crate::request::{Choice, Round};
+use crate::structured::Structured;
+use crate::tags::TagSplitter;
+use crate::tools::{STRUCTURED, Tool, ToolAnswer, ToolBox, function, is_name, shown};
+use crate::{Endpoint, Event, EventStream, GenerateRequest, ProviderError, ProviderErrorKind, Usage};
+
+/// Most rounds in which a model may call tools; after them it is asked once more, without tools (contract section 4.1).
+pub const MAX_ROUNDS: u32 = 8;
+
+/// Most bytes of a tool's answer that are sent to the model.
+const MAX_ANSWER: usize = 256 << 10;
+
+/// Asks `endpoint` for an answer, and runs the tools of `toolbox` that the model calls, in order, one at a time. The
+/// request's own `tools` are not looked at: whoever runs them has them in the toolbox.
+///
+/// Beside the events of [`crate::chat`] there are `Sent`, `ToolStart` and `ToolEnd`, `Used` after each round, and for a
+/// request with a `schema` `JsonDelta` and `Json`. Usage is the sum of all rounds. Nothing is sent before the stream is
+/// polled; dropping the stream drops the tool that runs.
+pub fn converse(
+    ctx: &CallContext,
+    net: &Net,
+    endpoint: &Endpoint,
+    request: GenerateRequest,
+    toolbox: Arc<dyn ToolBox>,
+) -> EventStream {
+    let talk = Talk {
+        ctx: ctx.clone(),
+        net: net.clone(),
+        endpoint: endpoint.clone(),
+        structured: request.schema.as_ref().map(Structured::new),
+        request,
+        tools: None,
+        toolbox,
+        round: 0,
+        since: Vec::new(),
+        usage: Usage::default(),
+        said: Said::default(),
+        stage: Stage::Asking(None),
+        queue: VecDeque::new(),
+    };
+    stream::unfold(talk, |mut talk| async move {
+        loop {
+            if let Some(event) = talk.queue.pop_front() {
+                return Some((event, talk));
+            }
+            if matches!(talk.stage, Stage::Ended) {
+                return None;
+            }
+            talk.step().await;
+        }
+    })
+    .boxed()
+}
+
+struct Talk {
+    ctx: CallContext,
+    net: Net,
+    endpoint: Endpoint,
+    request: GenerateRequest,
+    structured: Option<Structured>,
+    toolbox: Arc<dyn ToolBox>,
+    /// What the toolbox offers, once it was asked.
+    tools: Option<Vec<Tool>>,
+    round: u32,
+    /// See [`Round::since`].
+    since: Vec<Value>,
+    usage: Usage,
+    said: Said,
+    stage: Stage,
+    queue: VecDeque<Event>,
+}
+
+/// What the model has said in this round.
+#[derive(Default)]
+struct Said {
+    /// As it came, inline thinking included.
+    raw: String,
+    text: String,
+    splitter: Option<TagSplitter>,
+    /// Bytes of the structured output that were given out.
+    json: usize,
+}
+
+enum Stage {
+    /// Nothing is sent yet, or an answer is arriving.
+    Asking(Option<Box<Chat>>),
+    /// The calls to run, each announced when its turn comes; `true` once the first one is.
+    Calling(VecDeque<Called>, bool),
+    Ended,
+}
+
+/// A call of this round, with an id that is its own.
+struct Called {
+    id: String,
+    call: Call,
+}
+
+impl Talk {
+    /// Does the next bit of work. Always gets further or ends.
+    async fn step(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Asking(None) => match self.ask() {
+                Ok(chat) => self.stage = Stage::Asking(Some(Box::new(chat))),
+                Err(error) => self.queue.push_back(Event::Failed(error)),
+            },
+            Stage::Asking(Some(mut chat)) => {
+                chat.step().await;
+                match self.hear(&mut chat) {
+                    Heard::More => self.stage = Stage::Asking(Some(chat)),
+                    Heard::End(last) => match self.end(*chat, last) {
+                        Ok(stage) => self.stage = stage,
+                        Err(error) => self.queue.push_back(Event::Failed(error)),
+                    },
+                }
+            }
+            Stage::Calling(mut calls, true) => {
+                if let Some(called) = calls.pop_front() {
+                    self.call(called).await;
+                }
+                self.stage = self.next(calls);
+            }
+            Stage::Calling(calls, false) => self.stage = self.next(calls),
+            Stage::Ended => {}
+        }
+    }
+
+    /// Announces the next call, or goes on to the next round.
+    fn next(&mut self, calls: VecDeque<Called>) -> Stage {
+        match calls.front() {
+            Some(called) => {
+                self.queue.push_back(Event::ToolStart {
+                    id: called.id.clone(),
+                    name: called.call.name.clone(),
+                    args: match called.call.args() {
+                        Ok(args) => Value::Object(args),
+                        Err(_) => Value::String(cut_chars(&called.call.arguments, MAX_PART).to_owned()),
+                    },
+                });
+                Stage::Calling(calls, true)
+            }
+            None => {
+                self.round += 1;
+                Stage::Asking(None)
+            }
+        }
+    }
+
+    fn last_round(&self) -> bool {
+        self.round >= MAX_ROUNDS
+    }
+
+    fn ask(&mut self) -> Result<Chat, ProviderError> {
+        self.toolbox.before_round(self.round).map_err(|why| ProviderError {
+            kind: ProviderErrorKind::Unusable,
+            who: self.endpoint.name.clone(),
+            what: why,
+            status: None,
+            code: None,
+            response_id: None,
+        })?;
+        let toolbox = &self.toolbox;
+        let tools = self.tools.get_or_insert_with(|| {
+            let mut tools: Vec<Tool> = Vec::new();
+            for tool in toolbox.tools() {
+                if !tools.iter().any(|other| other.name() == tool.name()) {
+                    tools.push(tool);
+                }
+            }
+            tools
+        });
+        let mut round = Round {
+            since: self.since.clone(),
+            ..Round::default()
+        };
+        if self.round < MAX_ROUNDS {
+            round.tools = tools.iter().map(Tool::wire).collect();
+        }
+        if let Some(structured) = &self.structured {
+            round.choice = Some(match round.tools.is_empty() {
+                true => Choice::Structured,
+                false => Choice::Required,
+            });
+            round.tools.push(function(
+                STRUCTURED,
+                "Hands in the answer. Call this once, with the whole answer.",
+                &structured.parameters,
+            ));
+        }
+        self.said = Said {
+            splitter: self.request.reasoning_tags.as_ref().map(|tags| {
+                let prefill = self.request.prefill().filter(|_| self.round == 0);
+                TagSplitter::new(tags, prefill)
+            }),
+            ..Said::default()
+        };
+        Ok(Chat::new(
+            &self.ctx,
+            &self.net,
+            &self.endpoint,
+            self.request.clone(),
+            round,
+        ))
+    }
+
+    /// Takes what the model has said.
+    fn hear(&mut self, chat: &mut Chat) -> Heard {
+        if let Some(mut sent) = chat.sent.take().filter(|_| self.round == 0) {
+            if let Some(Value::Array(tools)) = sent.get_mut("tools") {
+                for tool in tools {
+                    *tool = tool.pointer("/function/name").cloned().unwrap_or_default();
+                }
+            }
+            self.queue.push_back(Event::Sent(sent));
+        }
+        let mut end = None;
+        let first = self.queue.len();
+        for event in chat.queue.drain(..) {
+            match event {
+                Event::Delta(text) => {
+                    self.said.raw.push_str(&text);
+                    match &mut self.said.splitter {
+                        Some(splitter) => splitter.push(&text, &mut self.queue),
+                        None => self.queue.push_back(Event::Delta(text)),
+                    }
+                }
+                Event::Done { .. } | Event::Failed(_) => {
+                    if let Some(splitter) = &mut self.said.splitter {
+                        splitter.finish(&mut self.queue);
+                    }
+                    end = Some(event);
+                }
+                other => self.queue.push_back(other),
+            }
+        }
+        for event in self.queue.iter().skip(first) {
+            if let Event::Delta(text) = event {
+                self.said.text.push_str(text);
+            }
+        }
+        if self.structured.is_some()
+            && let Some(json) = chat.progress.calls.arguments_of(STRUCTURED)
+        {
+            // Arguments may be taken back; see `calls`.
+            let more = json.get(self.said.json..).unwrap_or_default();
+            if !more.is_empty() {
+                self.said.json = json.len();
+                self.queue.push_back(Event::JsonDelta(more.to_owned()));
+            }
+        }
+        match end {
+            Some(event) => Heard::End(event),
+            None => Heard::More,
+        }
+    }
+
+    /// A round has ended with `last`.
+    fn end(&mut self, chat: Chat, last: Event) -> Result<Stage, ProviderError> {
+        let Chat {
+            blame, progress, url, ..
+        } = chat;
+        self.usage.add(&progress.usage);
+        self.queue.push_back(Event::Used(self.usage));
+        let Event::Done {
+            finish_reason,
+            model,
+            response_id,
+            ..
+        } = last
+        else {
+            self.queue.push_back(last);
+            return Ok(Stage::Ended);
+        };
+        let cut_short = match finish_reason.as_deref() {
+            Some("length" | "max_tokens" | "content_filter" | "error") => true,
+            Some(_) => false,
+            None => !progress.calls.all_complete(),
+        };
+        let called = !progress.calls.is_empty();
+        if called && cut_short && !self.last_round() {
+            let reason = shown(finish_reason.as_deref().unwrap_or("no reason given"));
+            let midst = match progress.calls.arguments_of(STRUCTURED) {
+                Some(_) => "before its structured part was complete",
+                None => "in the midst of calling a tool, which was not run",
+            };
+            let what =
+                format!("ended its answer {midst} ({reason}; tried {url}) — raise the limit of tokens, or try again");
+            return Err(blame.error(ProviderErrorKind::Truncated, what));
+        }
+        let calls = progress.calls.finish().map_err(|why| {
+            let what = format!(
+                "sent {why} (tried {url}), so that its tool calls cannot be told apart; none was run — try again, or \
+                 choose another model"
+            );
+            blame.error(ProviderErrorKind::NotTheApi, what)
+        })?;
+        let handed_in = calls.iter().find(|call| call.name == STRUCTURED);
+        if let Some(structured) = &self.structured {
+            let json = match handed_in {
+                Some(call) => match call.args() {
+                    Ok(args) => Some(structured.unwrap(Value::Object(args))),
+                    Err(_) => structured.from_text(&self.said.text),
+                },
+                None if calls.is_empty() || self.last_round() => structured.from_text(&self.said.text),
+                None => None,
+            };
+            self.queue.extend(json.map(Event::Json));
+        }
+        if calls.is_empty() || handed_in.is_some() || self.last_round() {
+            self.queue.push_back(Event::Done {
+                finish_reason,
+                usage: self.usage,
+                model,
+                response_id,
+            });
+            return Ok(Stage::Ended);
+        }
+        let calls: Vec<Called> = calls
+            .into_iter()
+            .enumerate()
+            .map(|(at, call)| Called {
+                id: call.id.clone().unwrap_or_else(|| format!("call_{}_{at}", self.round)),
+                call,
+            })
+            .collect();
+        self.since.push(self.turn(&calls, progress.thinking));
+        Ok(Stage::Calling(calls.into(), false))
+    }
+
+    /// The model's turn, as it is sent back with the answers to its calls.
+    fn turn(&self, calls: &[Called], thinking: Option<(&'static str, String)>) -> Value {
+        let prefill = self.request.prefill().filter(|_| self.round == 0).unwrap_or_default();
+        let content = format!("{prefill}{}", self.said.raw);
+        let calls: Vec<Value> = calls
+            .iter()
+            .map(|called| {
+                let call = &called.call;
+                let mut sent = json!({"id": called.id, "type": "function", "function": {
+                    "name": fit_name(&call.name),
+                    // Servers refuse the whole conversation when these are not JSON.
+                    "arguments": call.args().map_or_else(|_| "{}".to_owned(), |args| Value::Object(args).to_string()),
+                }});
+                if let Some(extra) = &call.extra {
+                    sent["extra_content"] = extra.clone();
+                }
+                sent
+            })
+            .collect();
+        let mut turn = json!({"role": "assistant", "tool_calls": calls});
+        turn["content"] = match content.is_empty() {
+            true => Value::Null,
+            false => content.into(),
+        };
+        if let Some((name, text)) = thinking {
+            turn[name] = text.into();
+        }
+        turn
+    }
+
+    /// Runs one call, and keeps its answer for the model.
+    async fn call(&mut self, called: Called) {
+        let Called { id, call } = called;
+        let known = self.tools.iter().flatten().any(|tool| tool.name() == call.name);
+        let answer = match call.args() {
+            _ if !known => ToolAnswer::error(format!("There is no tool \"{}\".", shown(&call.name))),
+            Ok(args) => self.toolbox.run(&call.name, Value::Object(args)).await,
+            Err(why) => ToolAnswer::error(why),
+        };
+        let mut content = cut(&answer.text, MAX_ANSWER).to_owned();
+        if content.len() < answer.text.len() {
+            content += "\n[cut here: the answer is longer than 256 KiB]";
+        }
+        self.since
+            .push(json!({"role": "tool", "tool_call_id": id, "content": content}));
+        self.queue.push_back(Event::ToolEnd {
+            id,
+            name: call.name,
+            result: cut_chars(&answer.text, MAX_PART).to_owned(),
+            is_error: answer.is_error,
+        });
+    }
+}
+
+enum Heard {
+    More,
+    End(Event),
+}
+
+/// A name that servers accept, for a call of a tool that does not exist.
+fn fit_name(name: &str) -> String {
+    if is_name(name) {
+        return name.to_owned();
+    }
+    let fit: String = name
+        .chars()
+        .take(64)
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
+        .collect();
+    match fit.is_empty() {
+        true => "unknown".into(),
+        false => fit,
+    }
+}
