@@ -194,7 +194,9 @@ impl Plugins {
 
     /// The tools a plugin declares once and for all (`TOOLS`), each `{name, description, parameters}`.
     pub async fn fixed_tools(&self, of: &Target<'_>) -> Result<Vec<Value>, PluginError> {
-        let value = self.passes(of, Export::new("TOOLS", Entry::AppTools, Vec::new())).await?;
+        let value = self
+            .passes(of, Export::new("TOOLS", Entry::AppTools, Vec::new()))
+            .await?;
         Ok(definitions(value))
     }
 
@@ -235,7 +237,12 @@ impl Plugins {
     }
 
     /// Runs a hook. `None` when the plugin has none or patches nothing.
-    pub async fn hook(&self, of: &Target<'_>, hook: Hook, about: Value) -> Result<Option<Map<String, Value>>, PluginError> {
+    pub async fn hook(
+        &self,
+        of: &Target<'_>,
+        hook: Hook,
+        about: Value,
+    ) -> Result<Option<Map<String, Value>>, PluginError> {
         let export = Export::new(hook.export(), Entry::Hook, vec![about]);
         match self.passes(of, export).await? {
             Some(Value::Object(patch)) => Ok(Some(patch)),
@@ -252,7 +259,10 @@ impl Plugins {
     /// What a plugin shows of itself: an object with a `label`, anything else counts as nothing.
     pub async fn panel(&self, of: &Target<'_>) -> Result<Option<Map<String, Value>>, PluginError> {
         let about = json!({"app": of.app, "plugin": of.global_id()});
-        match self.passes(of, Export::new("uiPanel", Entry::Panel, vec![about])).await? {
+        match self
+            .passes(of, Export::new("uiPanel", Entry::Panel, vec![about]))
+            .await?
+        {
             Some(Value::Object(panel)) if panel.get("label").is_some_and(Value::is_string) => Ok(Some(panel)),
             _ => Ok(None),
         }

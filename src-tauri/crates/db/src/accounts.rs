@@ -61,6 +61,15 @@ impl Db {
             .optional()?)
     }
 
+    /// The ids of all accounts.
+    pub fn account_ids(&self) -> Result<Vec<AccountId>> {
+        let connection = self.quick.lock();
+        let mut statement = connection.prepare_cached("SELECT id FROM accounts ORDER BY created_at, id")?;
+        let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
+        let ids = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        Ok(ids.iter().filter_map(|id| AccountId::parse(id).ok()).collect())
+    }
+
     pub fn account(&self, id: &AccountId) -> Result<Option<AccountRow>> {
         let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id = ?1");
         Ok(self

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use db::{ActivityEnd, Db, NewActivity};
 use parking_lot::Mutex;
-use policy::{AccountId, CallContext};
+use policy::{AccountId, AppId, CallContext};
 use serde_json::json;
 
 use crate::bus::{Bus, Event};
@@ -65,6 +65,21 @@ impl Activity {
         if let Err(error) = self.db.finish_activity(id, end) {
             tracing::error!(%error, "an activity line could not be completed");
         }
+    }
+
+    /// Writes down that a person ended what an app had running.
+    pub fn stopped(&self, context: &CallContext, app: &AppId, count: usize) {
+        self.add(&NewActivity {
+            account: context.account.clone(),
+            kind: "stop",
+            caller: context.chain.last().map(policy::Caller::label).unwrap_or_default(),
+            chain: context.chain_label(),
+            trace: context.trace.as_str().to_owned(),
+            app: Some(app.to_string()),
+            target: "everything this app had running".into(),
+            outcome: "done".into(),
+            detail: Some(format!("{count} calls and answers were ended")),
+        });
     }
 
     /// Writes a refusal. A caller that is refused all the time gets one line with a count now and then, so that it can

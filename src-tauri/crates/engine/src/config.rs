@@ -1,8 +1,11 @@
 //! `config.toml`: written on first start with a comment per setting, read at every start.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use toml_edit::{DocumentMut, Item};
+use db::UsageLimits;
+use policy::{Capability, HostPolicy, PluginPolicy};
+use toml_edit::{DocumentMut, Item, TableLike};
 
 /// Settings of the program, not of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +20,10 @@ pub struct Config {
     pub max_workers: usize,
     /// Seconds after which an idle worker is ended.
     pub worker_idle_seconds: u64,
+    /// What plugins may be granted at all.
+    pub plugins: HostPolicy,
+    /// What each app may use a day where the person set nothing else; the disk limit is no daily one.
+    pub budgets: UsageLimits,
 }
 
 impl Default for Config {
@@ -28,6 +35,13 @@ impl Default for Config {
             log_level: "info".into(),
             max_workers: 32,
             worker_idle_seconds: 60,
+            plugins: HostPolicy::default(),
+            budgets: UsageLimits {
+                model_calls: Some(5_000),
+                tokens: None,
+                network_bytes: Some(1 << 30),
+                disk_bytes: Some(2 << 30),
+            },
         }
     }
 }
@@ -49,6 +63,27 @@ max_workers = 32
 
 # Seconds after which a plugin worker with nothing to do is ended.
 worker_idle_seconds = 60
+
+# What each app may use per day, where nothing else was set for it in the launcher. 0 means no limit.
+# disk_bytes is what an app's data folder may hold in all.
+[budgets]
+model_calls = 5000
+tokens = 0
+network_bytes = 1073741824
+disk_bytes = 2147483648
+
+# What plugins may be granted at all, whatever a person allows in the launcher. Permissions: llm, store, schedule,
+# network, local-network, tools, routes, fs, zip, hooks. Host patterns: api.example.com, *.example.com (its subdomains,
+# not the name itself), each with :port if only that one is meant.
+[plugins]
+# deny = [\"local-network\"]
+# hosts = [\"*.example.com\"]
+
+# The same for one plugin, named app/plugin. It can only narrow what stands above.
+# [plugins.\"chat/chat\"]
+# allow = [\"routes\", \"store\", \"llm\"]
+# deny = []
+# hosts = []
 ";
 
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +94,8 @@ pub enum ConfigError {
     Syntax(toml_edit::TomlError),
     #[error("config.toml: {name} must be {expected}, not {given}")]
     Value {
-        name: &'static str,
-        expected: &'static str,
+        name: String,
+        expected: String,
         given: String,
     },
 }
@@ -108,6 +143,8 @@ impl Config {
                         86_400,
                     )? as u64;
                 }
+                "budgets" => budgets(&mut config.budgets, table(item, "budgets")?)?,
+                "plugins" => config.plugins = plugins(table(item, "plugins")?)?,
                 other => tracing::warn!("config.toml: there is no setting \"{other}\"; it is ignored"),
             }
         }
@@ -115,18 +152,102 @@ impl Config {
     }
 }
 
-fn wrong(name: &'static str, expected: &'static str, item: &Item) -> ConfigError {
+fn wrong(name: &str, expected: &str, item: &Item) -> ConfigError {
     ConfigError::Value {
-        name,
-        expected,
+        name: name.into(),
+        expected: expected.into(),
         given: item.to_string().trim().chars().take(60).collect(),
     }
 }
 
-fn whole(item: &Item, name: &'static str, expected: &'static str, low: i64, high: i64) -> Result<i64, ConfigError> {
+fn whole(item: &Item, name: &str, expected: &str, low: i64, high: i64) -> Result<i64, ConfigError> {
     item.as_integer()
         .filter(|n| (low..=high).contains(n))
         .ok_or_else(|| wrong(name, expected, item))
+}
+
+fn table<'a>(item: &'a Item, name: &str) -> Result<&'a dyn TableLike, ConfigError> {
+    item.as_table_like()
+        .ok_or_else(|| wrong(name, &format!("a section, [{name}]"), item))
+}
+
+fn budgets(limits: &mut UsageLimits, section: &dyn TableLike) -> Result<(), ConfigError> {
+    for (name, item) in section.iter() {
+        let place = match name {
+            "model_calls" => &mut limits.model_calls,
+            "tokens" => &mut limits.tokens,
+            "network_bytes" => &mut limits.network_bytes,
+            "disk_bytes" => &mut limits.disk_bytes,
+            other => {
+                tracing::warn!("config.toml: there is no setting \"budgets.{other}\"; it is ignored");
+                continue;
+            }
+        };
+        let full = format!("budgets.{name}");
+        let limit = whole(item, &full, "a whole number, 0 for no limit", 0, i64::MAX)?;
+        *place = (limit > 0).then_some(limit as u64);
+    }
+    Ok(())
+}
+
+fn plugins(section: &dyn TableLike) -> Result<HostPolicy, ConfigError> {
+    let mut policy = HostPolicy::default();
+    for (name, item) in section.iter() {
+        let full = format!("plugins.{name}");
+        match (name, item.as_table_like()) {
+            ("deny", _) => policy.deny = capabilities(item, &full)?,
+            ("hosts", _) => policy.hosts = Some(hosts(item, &full)?),
+            (plugin, Some(inner)) => {
+                // A slip here would leave a plugin freer than it was meant to be: nothing unknown is passed over.
+                let parts = plugin.split_once('/').unwrap_or_default();
+                let fits = |part: &str| part == "_" || policy::AppId::parse(part).is_ok();
+                if !fits(parts.0) || policy::PluginId::parse(parts.1).is_err() {
+                    return Err(wrong(&full, "named app/plugin, like [plugins.\"chat/chat\"]", item));
+                }
+                policy.plugins.insert(plugin.to_owned(), one_plugin(inner, &full)?);
+            }
+            _ => return Err(wrong(&full, "deny, hosts, or a section for one plugin", item)),
+        }
+    }
+    Ok(policy)
+}
+
+fn one_plugin(section: &dyn TableLike, full: &str) -> Result<PluginPolicy, ConfigError> {
+    let mut policy = PluginPolicy::default();
+    for (name, item) in section.iter() {
+        let full = format!("{full}.{name}");
+        match name {
+            "allow" => policy.allow = Some(capabilities(item, &full)?),
+            "deny" => policy.deny = capabilities(item, &full)?,
+            "hosts" => policy.hosts = Some(hosts(item, &full)?),
+            _ => return Err(wrong(&full, "allow, deny or hosts", item)),
+        }
+    }
+    Ok(policy)
+}
+
+fn texts(item: &Item, name: &str) -> Result<Vec<String>, ConfigError> {
+    let list = item
+        .as_array()
+        .ok_or_else(|| wrong(name, "a list of texts, [\"…\"]", item))?;
+    let read = |value: &toml_edit::Value| value.as_str().map(str::to_owned);
+    list.iter()
+        .map(|value| read(value).ok_or_else(|| wrong(name, "a list of texts, [\"…\"]", item)))
+        .collect()
+}
+
+fn capabilities(item: &Item, name: &str) -> Result<BTreeSet<Capability>, ConfigError> {
+    let words = texts(item, name)?;
+    let read = |word: &String| Capability::parse(word).map_err(|e| wrong(name, &format!("permissions ({e})"), item));
+    words.iter().map(read).collect()
+}
+
+fn hosts(item: &Item, name: &str) -> Result<Vec<String>, ConfigError> {
+    let patterns = texts(item, name)?;
+    for pattern in &patterns {
+        net::HostPattern::parse(pattern).map_err(|e| wrong(name, &format!("host patterns ({e})"), item))?;
+    }
+    Ok(patterns)
 }
 
 #[cfg(test)]
@@ -139,6 +260,22 @@ mod tests {
     }
 
     #[test]
+    fn policy_and_budgets_are_read() {
+        let text = "[budgets]\nmodel_calls = 7\ndisk_bytes = 0\n[plugins]\ndeny = [\"fs\"]\nhosts = [\"*.example.com\"]\n\
+                    [plugins.\"chat/chat\"]\nallow = [\"llm\"]\nhosts = []\n[plugins.\"_/top\"]\ndeny = [\"llm\"]";
+        let config = Config::parse(text).unwrap();
+        assert_eq!((config.budgets.model_calls, config.budgets.disk_bytes), (Some(7), None));
+        assert_eq!(config.plugins.deny, BTreeSet::from([Capability::Fs]));
+        assert_eq!(config.plugins.hosts.as_deref(), Some(&["*.example.com".to_owned()][..]));
+        let one = &config.plugins.plugins["chat/chat"];
+        assert_eq!(
+            (one.allow.clone(), one.hosts.clone()),
+            (Some(BTreeSet::from([Capability::Llm])), Some(vec![]))
+        );
+        assert!(config.plugins.plugins["_/top"].deny.contains(&Capability::Llm));
+    }
+
+    #[test]
     fn wrong_values_are_named() {
         for (text, want) in [
             ("port = 0", "port must be a port from 1 to 65535, not 0"),
@@ -146,6 +283,24 @@ mod tests {
             ("open_browser = 1", "open_browser must be true or false"),
             ("log_level = \"loud\"", "log_level must be"),
             ("port = ", "not valid TOML"),
+        ] {
+            let error = Config::parse(text).unwrap_err().to_string();
+            assert!(error.contains(want), "{text}: {error}");
+        }
+        for (text, want) in [
+            ("[budgets]\ntokens = -1", "budgets.tokens must be a whole number"),
+            ("budgets = 5", "budgets must be a section"),
+            (
+                "[plugins]\ndeny = [\"shell\"]",
+                "plugins.deny must be permissions (unknown permission",
+            ),
+            ("[plugins]\nhosts = [\"*\"]", "plugins.hosts must be host patterns"),
+            ("[plugins]\nhost = [\"x.com\"]", "plugins.host must be deny, hosts"),
+            ("[plugins.chat]\nallow = []", "plugins.chat must be named app/plugin"),
+            (
+                "[plugins.\"chat/chat\"]\nallows = []",
+                "plugins.chat/chat.allows must be allow, deny or hosts",
+            ),
         ] {
             let error = Config::parse(text).unwrap_err().to_string();
             assert!(error.contains(want), "{text}: {error}");

@@ -4,9 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use accounts::{SetupToken, Throttle};
+use apps::budget::{BudgetLimits, Budgets};
+use apps::permission::Permissions;
 use apps::plugin_call::Plugins;
 use db::Db;
 use parking_lot::{Mutex, RwLock};
@@ -142,10 +145,13 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         max_alive: config.max_workers,
         idle: Duration::from_secs(config.worker_idle_seconds),
     });
+    let net = net::Net::new(activity.clone());
+    let permissions = Arc::new(Permissions::new(db.clone(), config.plugins.clone()));
+    let budgets = Arc::new(Budgets::new(db.clone(), limits(&config)));
     let engine = Engine(Arc::new(Inner {
         vault: Vault::open(options.keychain, &vault_name(&db, &owner.id)?),
-        net: net::Net::new(activity.clone()),
-        plugins: Plugins::new(pool, db.clone()),
+        plugins: Plugins::new(pool, db.clone(), net.clone(), permissions, budgets),
+        net,
         instance: random_hex(8),
         owner: owner.id,
         config,
@@ -161,10 +167,21 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         throttle: Throttle::new(),
         setup: RwLock::new(setup.map(Arc::new)),
         notices: Mutex::new(notices),
+        changes: AtomicU64::new(0),
         router: RwLock::new(None),
         _lock: lock,
     }));
     Ok(engine.with_router())
+}
+
+fn limits(config: &Config) -> BudgetLimits {
+    let limits = config.budgets;
+    BudgetLimits {
+        model_calls: limits.model_calls,
+        tokens: limits.tokens,
+        network_bytes: limits.network_bytes,
+        disk_bytes: limits.disk_bytes,
+    }
 }
 
 /// The accounts that have a folder in `home`.

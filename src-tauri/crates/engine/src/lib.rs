@@ -4,19 +4,25 @@
 mod activity;
 mod bus;
 mod config;
+mod difference;
 mod door;
+mod embeddings;
 mod error;
 mod frames;
+mod generate;
+mod held;
 mod home;
 mod models;
 mod page_sessions;
 mod plugin_side;
+mod plugins;
 mod routes;
 mod streams;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -115,6 +121,8 @@ struct Inner {
     throttle: Throttle,
     setup: RwLock<Option<Arc<SetupToken>>>,
     notices: Mutex<Vec<String>>,
+    /// Goes up when a list that is kept for a while must be made anew.
+    changes: AtomicU64,
     /// Holds clones of this engine, so it is taken out at [`Engine::shutdown`].
     router: RwLock<Option<Router>>,
     _lock: HomeLock,
@@ -138,7 +146,12 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 impl Engine {
     /// Opens a home, making it when it is new. One process may have it open at a time.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
-        blocking(move || home::open(options)).await
+        let engine = blocking(move || home::open(options)).await?;
+        // What an earlier run left undone comes before the first request, but no request waits for it.
+        let of = engine.clone();
+        tokio::spawn(async move { of.finish_updates().await });
+        tokio::spawn(plugins::ticks::run(Arc::downgrade(&engine.0)));
+        Ok(engine)
     }
 
     pub fn home(&self) -> &Path {
@@ -226,11 +239,24 @@ impl Engine {
         self.vault().handle(&Self::key_id(account, &row.id), &origin)
     }
 
+    /// Counts the changes of what plugins there are and what they may do.
+    pub(crate) fn changes(&self) -> u64 {
+        self.0.changes.load(Ordering::Relaxed)
+    }
+    pub(crate) fn note_change(&self) {
+        self.0.changes.fetch_add(1, Ordering::Relaxed);
+    }
+    /// Whether [`Engine::shutdown`] was called.
+    pub(crate) fn ending(&self) -> bool {
+        self.0.router.read().is_none()
+    }
+
     pub(crate) fn models_changed(&self, account: &AccountId) {
         self.0.lists.forget(account);
     }
 
     pub(crate) fn apps_changed(&self, account: &AccountId, app: &AppId, deleted: bool) {
+        self.note_change();
         let payload = json!({"app": app, "deleted": deleted, "updated": !deleted});
         let (account, app) = (account.clone(), app.clone());
         self.bus().send(Event {
@@ -250,6 +276,8 @@ impl Engine {
     /// Ends what a removed app has running.
     pub(crate) fn forget_running(&self, account: &AccountId, app: &AppId) {
         self.streams().stop_app(account, app);
+        let prefix = format!("{account}/{app}/");
+        self.plugins().pool().stop(|key| key.starts_with(&prefix));
         self.frames().end_app(account, app);
         self.page_sessions().clear(account, app);
     }

@@ -1,6 +1,6 @@
 //! What the engine lends to plugins and to app pages.
 
-use apps::host::{Beyond, Generation};
+use apps::host::{Beyond, Entry, Generation};
 use apps::pages::{self, PagePolicy};
 use axum::body::Body;
 use axum::response::IntoResponse;
@@ -8,15 +8,38 @@ use db::NewActivity;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use policy::{AccountId, AppId, CallContext, Caller, PluginId};
+use secrets::Origin;
 use serde_json::{Value, json};
+use url::Url;
 
 use crate::error::ApiError;
-use crate::models::Held;
+use crate::held::Held;
 use crate::{BRIDGE, Engine, PageDoor, blocking};
 
+#[async_trait::async_trait]
 impl Beyond for Engine {
-    fn generate(&self, context: &CallContext, request: Value) -> Result<Box<dyn Generation>, String> {
-        Ok(Box::new(Held::new(self.start(context, request)?)))
+    fn generate(
+        &self,
+        context: &CallContext,
+        from: Entry,
+        key: &str,
+        request: Value,
+    ) -> Result<Box<dyn Generation>, String> {
+        Ok(Box::new(Held::new(self.start(context, from, key, request)?)))
+    }
+
+    async fn embed(&self, context: &CallContext, request: Value) -> Result<Value, String> {
+        self.embeddings(context, request).await
+    }
+
+    fn plugin_secret(&self, context: &CallContext, name: &str) -> Option<secrets::KeyHandle> {
+        let Some(Caller::Plugin { account, app, plugin }) = context.chain.last() else {
+            return None;
+        };
+        let origin = self.db().plugin_secret(account, app, plugin, name).ok()??;
+        let origin = Origin::of(&Url::parse(&origin).ok()?).ok()?;
+        self.vault()
+            .handle(&secrets::plugin_secret_id(account, app, plugin, name)?, &origin)
     }
 
     fn refused(&self, context: &CallContext, target: &str, why: &str) {
@@ -44,7 +67,7 @@ impl Beyond for Engine {
 
 impl Engine {
     /// Writes down that a plugin's code failed.
-    pub(crate) fn plugin_failed(&self, context: &CallContext, app: &AppId, plugin: &PluginId, why: &str) {
+    pub(crate) fn plugin_failed(&self, context: &CallContext, app: &AppId, plugin: &PluginId, target: &str, why: &str) {
         let caller = format!("plugin:{app}/{plugin}");
         let Some(missed) = self.activity().admit_error(&caller) else {
             return;
@@ -61,7 +84,7 @@ impl Engine {
             chain: context.chain_label(),
             trace: context.trace.as_str().to_owned(),
             app: Some(app.to_string()),
-            target: "handleRoute".into(),
+            target: target.to_owned(),
             outcome: "failed".into(),
             detail: Some(detail),
         });

@@ -16,6 +16,8 @@ const LINGER: Duration = Duration::from_secs(60);
 pub const ANSWER_LIMIT: usize = 16 << 20;
 /// Bytes of ended answers that are kept per app for late readers; beyond them the oldest go before their time.
 const ENDED_LIMIT: usize = 2 * ANSWER_LIMIT;
+/// Tool messages of one answer: 8 rounds of 64 calls, each with a start and an end.
+const TOOLS_LIMIT: usize = 1024;
 /// Answers remembered per app, running ones included.
 const PER_APP: usize = 256;
 
@@ -32,6 +34,8 @@ pub struct End {
 struct State {
     text: String,
     thinking: String,
+    /// Starts and ends of tools, as told.
+    tools: Vec<Value>,
     end: Option<End>,
     ended_at: Option<Instant>,
 }
@@ -43,11 +47,12 @@ pub struct Answer {
     stop: watch::Sender<bool>,
 }
 
-/// How far one reader has come, in bytes.
+/// How far one reader has come, in bytes and in tool messages.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Place {
     text: usize,
     thinking: usize,
+    tools: usize,
 }
 
 /// What a reader has not seen yet.
@@ -55,6 +60,7 @@ pub struct Place {
 pub struct News {
     pub delta: String,
     pub thinking: String,
+    pub tools: Vec<Value>,
     pub end: Option<End>,
 }
 
@@ -73,6 +79,18 @@ impl Answer {
         state.text.push_str(text);
         state.thinking.push_str(thinking);
         let fits = state.text.len() + state.thinking.len() <= ANSWER_LIMIT;
+        drop(state);
+        self.changed.send_replace(());
+        fits
+    }
+
+    /// Tells of a tool's start or end; `false` when there were more than a model that is right makes.
+    pub fn push_tool(&self, tool: Value) -> bool {
+        let mut state = self.state.lock();
+        let fits = state.tools.len() < TOOLS_LIMIT;
+        if fits {
+            state.tools.push(tool);
+        }
         drop(state);
         self.changed.send_replace(());
         fits
@@ -99,11 +117,13 @@ impl Answer {
         let news = News {
             delta: state.text[place.text..].to_owned(),
             thinking: state.thinking[place.thinking..].to_owned(),
+            tools: state.tools[place.tools..].to_vec(),
             end: state.end.clone(),
         };
         *place = Place {
             text: state.text.len(),
             thinking: state.thinking.len(),
+            tools: state.tools.len(),
         };
         news
     }
@@ -113,7 +133,8 @@ impl Answer {
         let mut changed = self.changed.subscribe();
         loop {
             let news = self.read(place);
-            if !news.delta.is_empty() || !news.thinking.is_empty() || news.end.is_some() {
+            let none = news.delta.is_empty() && news.thinking.is_empty() && news.tools.is_empty();
+            if !none || news.end.is_some() {
                 return news;
             }
             // The sender is in `self`, so it cannot be gone.
@@ -229,23 +250,19 @@ impl Streams {
         active
     }
 
-    /// Stops everything an app runs; for removal of the app.
-    pub fn stop_app(&self, account: &AccountId, app: &AppId) {
-        for (_, answer) in self
+    /// Stops everything an app runs and says how many answers that were.
+    pub fn stop_app(&self, account: &AccountId, app: &AppId) -> usize {
+        let key = (account.clone(), app.clone());
+        let named = self
             .0
             .lock()
-            .remove(&(account.clone(), app.clone()))
+            .remove(&key)
             .into_iter()
             .flatten()
-        {
-            answer.stop();
-        }
-        let nameless = self.1.lock().remove(&(account.clone(), app.clone()));
-        nameless
-            .into_iter()
-            .flatten()
-            .filter_map(|answer| answer.upgrade())
-            .for_each(|answer| answer.stop());
+            .map(|(_, answer)| answer);
+        let nameless = self.1.lock().remove(&key).into_iter().flatten();
+        let all = named.chain(nameless.filter_map(|answer| answer.upgrade()));
+        all.filter(|answer| !answer.ended()).map(|answer| answer.stop()).count()
     }
 }
 

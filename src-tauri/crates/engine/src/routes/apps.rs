@@ -6,10 +6,9 @@ use apps::stage::{Staged, embedded_files};
 use apps::workspace::{PluginOnDisk, WorkspaceError};
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use db::Db;
 use http::StatusCode;
 use include_dir::{Dir, include_dir};
-use policy::{AccountId, AppId, Caller, Callers, Capability, CodeHash, Condition, Grant, GrantState, PluginId};
+use policy::{AppId, Caller, Callers, Capability, Condition, GrantState};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -27,8 +26,6 @@ pub fn routes(table: Table) -> Table {
         .route("GET", "/v1/apps", person, always, list)
         .route("POST", "/v1/apps/import", person, always, import)
         .route("DELETE", "/v1/apps/{app}", person, always, remove)
-        .route("GET", "/v1/apps/{app}/plugins", person, always, plugins)
-        .route("POST", "/v1/plugins/{plugin}/approve", person, always, approve)
         .route("POST", "/v1/apps/{app}/frame", Callers::OWNER, always, open_frame)
         .route(
             "DELETE",
@@ -41,25 +38,6 @@ pub fn routes(table: Table) -> Table {
 
 fn said(error: WorkspaceError) -> ApiError {
     ApiError::bad(error.to_string())
-}
-
-/// How far a wish for `capability` goes: the hosts of `network`.
-fn scope(plugin: &PluginOnDisk, capability: Capability) -> Vec<String> {
-    match capability {
-        Capability::Network => plugin.manifest.network_hosts.clone(),
-        _ => Vec::new(),
-    }
-}
-
-fn states(
-    db: &Db,
-    account: &AccountId,
-    app: &AppId,
-    plugin: &PluginOnDisk,
-) -> db::Result<Vec<(Capability, GrantState)>> {
-    let grants = db.grants(account, app, &plugin.id)?;
-    let state = |one: &Capability| Grant::state(&grants, *one, &scope(plugin, *one), plugin.code);
-    Ok(plugin.manifest.permissions.iter().map(|c| (*c, state(c))).collect())
 }
 
 async fn launch(State(engine): State<Engine>, person: Person) -> Answer<Json<Value>> {
@@ -77,9 +55,18 @@ async fn launch(State(engine): State<Engine>, person: Person) -> Answer<Json<Val
             for plugin in workspace.plugins(&app.id).map_err(said)? {
                 match plugin {
                     Ok(plugin) => {
-                        for (capability, state) in states(engine.db(), &person.account, &app.id, &plugin)? {
-                            waiting += usize::from(state != GrantState::Granted);
-                            reach.push(capability.sentence());
+                        let permissions = engine.plugins().permissions();
+                        for asked in permissions.states(
+                            &person.account,
+                            &app.id,
+                            &plugin.id,
+                            plugin.code,
+                            &plugin.manifest,
+                        )? {
+                            // What was refused, or cannot be allowed, waits for nobody.
+                            let open = matches!(asked.state, GrantState::Asked | GrantState::Stale);
+                            waiting += usize::from(open && asked.policy.is_none());
+                            reach.push(asked.capability.sentence());
                         }
                     }
                     Err(broken) => failed.push(json!({"id": broken.id, "error": broken.error})),
@@ -171,6 +158,7 @@ async fn import(
 ) -> Answer<(StatusCode, Json<Value>)> {
     let answer = blocking(move || -> Answer<(StatusCode, Value)> {
         let staged = stage(&import, &person.caller)?;
+        refuse_clashes(&staged)?;
         let workspace = engine.workspace(&person.account)?;
         let installed = workspace.list().map_err(said)?.0.iter().any(|a| a.id == staged.id);
         if !import.confirm {
@@ -186,6 +174,7 @@ async fn import(
             .commit(&staged, &staged.id)
             .map_err(|e| ApiError::conflict(e.to_string()))?;
         // What hung on an earlier app of this name is not inherited.
+        engine.drop_app_secrets(&person.account, &staged.id)?;
         engine.db().forget_app(&person.account, &staged.id)?;
         let source = if import.r#box.is_some() { "box" } else { "folder" };
         engine
@@ -193,12 +182,14 @@ async fn import(
             .note_install(&person.account, &staged.id, source, &staged.head)?;
         if import.grant {
             for plugin in &staged.plugins {
-                let asked = plugin.manifest.permissions.iter();
-                let granted: Vec<_> = asked.map(|one| (*one, scope(plugin, *one))).collect();
-                let by = person.caller.label();
-                engine
-                    .db()
-                    .decide(&person.account, &staged.id, &plugin.id, plugin.code, &granted, &[], &by)?;
+                engine.grant(
+                    &person.account,
+                    &staged.id,
+                    plugin,
+                    &engine.grantable(&staged.id, plugin),
+                    &[],
+                    &person.caller.label(),
+                )?;
             }
         }
         engine.apps_changed(&person.account, &staged.id, false);
@@ -208,9 +199,29 @@ async fn import(
     Ok((answer.0, Json(answer.1)))
 }
 
+/// Two plugins that claim the same beginning of paths would answer for each other, by the order of their folders.
+fn refuse_clashes(staged: &Staged) -> Answer<()> {
+    for (at, one) in staged.plugins.iter().enumerate() {
+        for other in &staged.plugins[at + 1..] {
+            if let Some(why) = apps::manifest::clash(&one.manifest, &other.manifest) {
+                return Err(ApiError::new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    format!("The plugins {} and {} cannot be in one app: {why}.", one.id, other.id),
+                )
+                .code("clash"));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn preview(staged: &Staged, installed: bool) -> Value {
     let plugins = staged.plugins.iter().map(|plugin| {
-        let permissions = plugin.manifest.permissions.iter().map(|c| permission(plugin, *c));
+        let permissions = plugin
+            .manifest
+            .asks()
+            .into_iter()
+            .map(|(c, scope)| permission(plugin, c, scope));
         json!({
             "id": plugin.id, "name": plugin.manifest.name, "description": plugin.manifest.description,
             "hash": plugin.code.to_hex(), "permissions": permissions.collect::<Vec<_>>(),
@@ -224,10 +235,10 @@ fn preview(staged: &Staged, installed: bool) -> Value {
     })
 }
 
-fn permission(plugin: &PluginOnDisk, capability: Capability) -> Value {
+fn permission(plugin: &PluginOnDisk, capability: Capability, scope: Vec<String>) -> Value {
     json!({
         "capability": capability, "sentence": capability.sentence(), "reason": plugin.manifest.reasons.get(&capability),
-        "hosts": if capability == Capability::Network { plugin.manifest.network_hosts.clone() } else { Vec::new() },
+        "hosts": scope, "local": capability == Capability::LocalNetwork,
     })
 }
 
@@ -239,106 +250,13 @@ async fn remove(State(engine): State<Engine>, person: Person, Path(app): Path<St
             .remove(&app)
             .map_err(|e| ApiError::missing(e.to_string()))?;
         engine.forget_running(&person.account, &app);
+        engine.drop_app_secrets(&person.account, &app)?;
         engine.db().forget_app(&person.account, &app)?;
         engine.apps_changed(&person.account, &app, true);
         Ok(())
     })
     .await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-async fn plugins(State(engine): State<Engine>, person: Person, Path(app): Path<String>) -> Answer<Json<Value>> {
-    let app = AppId::parse(&app)?;
-    let shown = blocking(move || -> Answer<Vec<Value>> {
-        let found = engine.workspace(&person.account)?.plugins(&app).map_err(|e| ApiError::missing(e.to_string()))?;
-        let mut shown = Vec::new();
-        for plugin in found {
-            shown.push(match plugin {
-                Err(broken) => json!({"id": broken.id, "globalId": format!("{app}__{}", broken.id), "error": broken.error, "permissions": []}),
-                Ok(plugin) => {
-                    let states = states(engine.db(), &person.account, &app, &plugin)?;
-                    let permissions = states.into_iter().map(|(capability, state)| {
-                        let mut shown = permission(&plugin, capability);
-                        shown["state"] = json!(state);
-                        shown
-                    });
-                    json!({
-                        "id": plugin.id, "globalId": format!("{app}__{}", plugin.id), "name": plugin.manifest.name,
-                        "version": plugin.manifest.version, "description": plugin.manifest.description,
-                        "hash": plugin.code.to_hex(), "enabled": true, "permissions": permissions.collect::<Vec<_>>(),
-                    })
-                }
-            });
-        }
-        Ok(shown)
-    })
-    .await?;
-    Ok(Json(json!({"plugins": shown})))
-}
-
-#[derive(Deserialize)]
-struct Approve {
-    head: String,
-    capabilities: Option<Vec<String>>,
-}
-
-async fn approve(
-    State(engine): State<Engine>,
-    person: Person,
-    Path(global): Path<String>,
-    Given(wanted): Given<Approve>,
-) -> Answer<Json<Value>> {
-    let (app, plugin) = global
-        .split_once("__")
-        .ok_or_else(|| ApiError::bad("A plugin is named <app>__<plugin>."))?;
-    let (app, id) = (AppId::parse(app)?, PluginId::parse(plugin)?);
-    let seen = CodeHash::parse(&wanted.head)
-        .ok_or_else(|| ApiError::bad("head is the hash that was shown, 64 hex digits."))?;
-    blocking(move || -> Answer<()> {
-        let plugin = engine
-            .workspace(&person.account)?
-            .plugin(&app, &id)
-            .map_err(|e| ApiError::missing(e.to_string()))?;
-        if plugin.code != seen {
-            return Err(ApiError::conflict(
-                "The plugin changed since it was shown. Look at it again before allowing it.",
-            )
-            .code("changed"));
-        }
-        let asked = &plugin.manifest.permissions;
-        let granted = match wanted.capabilities {
-            None => asked.clone(),
-            Some(names) => {
-                let mut granted = Vec::new();
-                for name in names {
-                    let capability = Capability::parse(&name).map_err(|e| ApiError::bad(e.to_string()))?;
-                    if !asked.contains(&capability) {
-                        return Err(ApiError::bad(format!(
-                            "The plugin does not ask for \"{name}\", so it cannot be allowed."
-                        )));
-                    }
-                    granted.push(capability);
-                }
-                granted
-            }
-        };
-        // What was denied before and is not allowed now stays denied.
-        let mut denied = Vec::new();
-        for grant in engine.db().grants(&person.account, &app, &id)? {
-            if grant.denied && !granted.contains(&grant.capability) {
-                denied.push(grant.capability);
-            }
-        }
-        let granted: Vec<_> = granted.into_iter().map(|one| (one, scope(&plugin, one))).collect();
-        let by = person.caller.label();
-        engine
-            .db()
-            .decide(&person.account, &app, &id, plugin.code, &granted, &denied, &by)?;
-        engine.apps_changed(&person.account, &app, false);
-        Ok(())
-    })
-    .await?;
-    Ok(Json(json!({"ok": true})))
 }
 
 async fn open_frame(

@@ -1,6 +1,7 @@
 //! The routes of `/v1`, one module per resource.
 
 mod activity;
+mod app_files;
 mod apps;
 mod assets;
 mod auth;
@@ -8,6 +9,7 @@ mod connections;
 mod events;
 mod models;
 mod pages;
+mod plugins;
 mod settings;
 
 use axum::Router;
@@ -15,6 +17,8 @@ use policy::Access;
 
 use crate::Engine;
 use crate::door::Table;
+
+pub(crate) use plugins::app_or_shelf;
 
 /// The router and the access table, made by one registration.
 pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {
@@ -24,6 +28,8 @@ pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {
     let table = connections::routes(table);
     let table = models::routes(table);
     let table = apps::routes(table);
+    let table = plugins::routes(table);
+    let table = app_files::routes(table);
     let table = pages::routes(table);
     let table = assets::routes(table);
     let table = events::routes(table);

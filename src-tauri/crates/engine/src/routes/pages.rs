@@ -11,17 +11,23 @@ use futures::{StreamExt, stream};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use percent_encoding::percent_decode_str;
-use policy::{CallContext, Callers, Capability, Condition, is_management_head};
+use policy::{AccountId, CallContext, Callers, Capability, Condition, is_management_head};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::Engine;
+use crate::blocking;
 use crate::door::{AppOf, Context, Given, Table};
 use crate::error::{Answer, ApiError};
+use crate::plugins::Owned;
 use crate::routes::events::{data, event_stream};
 use crate::streams::Place;
-use apps::plugin_call::{RouteAnswer, RouteRequest};
+use apps::route::{RouteAnswer, RouteRequest};
+use archive::Archive;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use policy::Caller;
 
 pub fn routes(table: Table) -> Table {
     let own = Callers::PERSON_OR_APP;
@@ -107,6 +113,9 @@ async fn read_stream(State(engine): State<Engine>, of: AppOf, Path(chat): Path<C
         if !news.delta.is_empty() {
             out.extend_from_slice(&data(&json!({"delta": news.delta}).to_string()));
         }
+        for tool in &news.tools {
+            out.extend_from_slice(&data(&json!({"tool": tool}).to_string()));
+        }
         let Some(end) = news.end else {
             return Some((out, Some((answer, place))));
         };
@@ -152,8 +161,11 @@ async fn abort(State(engine): State<Engine>, of: AppOf, Given(abort): Given<Abor
     Json(json!({"ok": true, "active": active}))
 }
 
-/// Bytes of a request body for plugins (contract section 6).
+/// Bytes of a request body for plugins, and of one below `/import/` (contract section 6).
 const BODY_LIMIT: usize = 32 << 20;
+const IMPORT_LIMIT: usize = 220 << 20;
+/// What a plugin finds in `body.zipBase64` when the engine took the archive out: `host.zip` has it.
+const TAKEN: &str = "(see host.zip)";
 
 /// A body for plugins: JSON where it is, else text. Parsed JSON can take three hundred times its bytes in memory, and is
 /// copied on its way, so its values are counted first: a page must not be able to fill the machine.
@@ -174,6 +186,24 @@ fn read_body(bytes: &[u8]) -> Answer<Value> {
     Ok(parsed.unwrap_or_else(|| Value::String(String::from_utf8_lossy(bytes).into_owned())))
 }
 
+/// Bodies from this size on are read off the asynchronous threads.
+const LARGE: usize = 256 << 10;
+
+/// Takes `zipBase64` out of a body and opens it: the archive itself never enters a plugin's process (contract section 3.4).
+pub(crate) fn take_archive(body: &mut Value) -> Answer<Option<Arc<Archive>>> {
+    let Some(Value::String(text)) = body.get_mut("zipBase64") else {
+        return Ok(None);
+    };
+    let text = std::mem::replace(text, TAKEN.to_owned());
+    let refused = |why: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why).code("archive");
+    let bytes = STANDARD
+        .decode(text.trim())
+        .map_err(|_| refused("zipBase64 is not base64, so there is no archive to read.".into()))?;
+    let archive = Archive::open(bytes, archive::Limits::contract())
+        .map_err(|e| refused(format!("The archive cannot be used: {e}.")))?;
+    Ok(Some(Arc::new(archive)))
+}
+
 /// Hands a request to the app's plugins. The work runs on its own: a page that goes away does not stop it.
 async fn dispatch(State(engine): State<Engine>, of: AppOf, Context(context): Context, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
@@ -191,20 +221,36 @@ async fn dispatch(State(engine): State<Engine>, of: AppOf, Context(context): Con
     let query = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
         .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
         .collect::<Map<_, _>>();
-    let bytes = axum::body::to_bytes(body, BODY_LIMIT).await.map_err(|_| {
+    let limit = if rest.starts_with("import/") {
+        IMPORT_LIMIT
+    } else {
+        BODY_LIMIT
+    };
+    let bytes = axum::body::to_bytes(body, limit).await.map_err(|_| {
         ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "The request is over 32 MiB, or broke off.",
+            format!("The request is over {} MiB, or broke off.", limit >> 20),
         )
     })?;
-    let body = read_body(&bytes)?;
+    let (body, archive) = if bytes.len() < LARGE {
+        let mut body = read_body(&bytes)?;
+        let archive = take_archive(&mut body)?;
+        (body, archive)
+    } else {
+        blocking(move || {
+            let mut body = read_body(&bytes)?;
+            let archive = take_archive(&mut body)?;
+            Answer::Ok((body, archive))
+        })
+        .await?
+    };
     let wanted = RouteRequest {
         method: parts.method.to_string(),
         path,
         query,
         body,
     };
-    let work = tokio::spawn(ask_plugins(engine, of, context, wanted));
+    let work = tokio::spawn(ask_plugins(engine, of, context, wanted, archive));
     work.await.unwrap_or_else(|error| {
         tracing::error!(%error, "a plugin call broke");
         Err(ApiError::new(
@@ -227,16 +273,20 @@ fn declared(routes: &[String], path: &str) -> Option<u8> {
     }
 }
 
-async fn ask_plugins(engine: Engine, of: AppOf, context: CallContext, wanted: RouteRequest) -> Answer {
+async fn ask_plugins(
+    engine: Engine,
+    of: AppOf,
+    context: CallContext,
+    wanted: RouteRequest,
+    archive: Option<Arc<Archive>>,
+) -> Answer {
+    let room = engine.room(&of.account)?;
     // A few small files, read on this thread: sending the work to another one and back takes longer than the reading.
-    let plugins = engine
-        .workspace(&of.account)?
+    let plugins = room
+        .workspace
         .plugins(&of.app)
         .map_err(|e| ApiError::missing(format!("App \"{}\": {e}", of.app)))?;
-    let beyond: Arc<dyn apps::host::Beyond> = Arc::new(engine.clone());
-    let mut waiting = Vec::new();
-    let mut broken = Vec::new();
-    let mut asked = Vec::new();
+    let (mut waiting, mut off, mut broken, mut asked) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for plugin in plugins {
         match plugin {
             Ok(plugin) => asked.extend(declared(&plugin.manifest.routes, &wanted.path).map(|rank| (rank, plugin))),
@@ -245,23 +295,39 @@ async fn ask_plugins(engine: Engine, of: AppOf, context: CallContext, wanted: Ro
     }
     // One that names this path in its manifest comes before those that take any, whatever their folders are called.
     asked.sort_by_key(|(rank, _)| *rank);
+    let siblings = wanted.query.get("siblingtools").is_some_and(|given| given == "1");
     for (_, plugin) in asked {
-        if !engine
-            .plugins()
-            .granted(&of.account, &of.app, &plugin, Capability::Routes)?
-        {
-            waiting.push(plugin.id.to_string());
+        let plugin = Owned {
+            app: of.app.clone(),
+            plugin,
+        };
+        if !engine.enabled(&of.account, &of.app, &plugin.plugin) {
+            off.push(plugin.plugin.id.to_string());
             continue;
         }
-        match engine
+        if !engine
             .plugins()
-            .route(&context, beyond.clone(), &of.account, &of.app, &plugin, &wanted)
-            .await
+            .allowed(&of.account, &of.app, &plugin.plugin, Capability::Routes)
         {
+            waiting.push(plugin.plugin.id.to_string());
+            continue;
+        }
+        let offered = if siblings {
+            offered(&engine, &context, &of.account, &plugin).await
+        } else {
+            Value::Null
+        };
+        let may_zip = archive.is_some()
+            && engine
+                .plugins()
+                .allowed(&of.account, &of.app, &plugin.plugin, Capability::Zip);
+        let archive = archive.clone().filter(|_| may_zip);
+        let target = room.target(&context, &plugin);
+        match engine.plugins().route(&target, &wanted, offered, archive).await {
             Ok(Some(answer)) => return Ok(reply(answer)),
             Ok(None) => {}
             Err(error) => {
-                engine.plugin_failed(&context, &of.app, &plugin.id, &error.to_string());
+                engine.note_failure(&context, &plugin, "handleRoute", &error);
                 return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).code("plugin"));
             }
         }
@@ -271,16 +337,34 @@ async fn ask_plugins(engine: Engine, of: AppOf, context: CallContext, wanted: Ro
     }
     if !waiting.is_empty() {
         let message = format!(
-            "Plugin {} of this app may not answer: its code is new or was changed and nobody has allowed it. Open Plugins in \
+            "Plugin {} of this app may not answer: its code is new or was changed, or nobody has allowed it. Open Plugins in \
              the launcher to look at it and allow it.",
             waiting.join(", ")
         );
         return Err(ApiError::forbidden(message).code("permission"));
     }
+    if !off.is_empty() {
+        let message = format!(
+            "Plugin {} of this app is turned off. Open Plugins in the launcher to turn it on.",
+            off.join(", ")
+        );
+        return Err(ApiError::forbidden(message).code("disabled"));
+    }
     Err(ApiError::missing(format!(
         "No plugin of this app answers {} {}.",
         wanted.method, wanted.path
     )))
+}
+
+/// The definitions of what the app's other plugins offer, for `host.siblingTools`.
+pub(crate) async fn offered(engine: &Engine, context: &CallContext, account: &AccountId, plugin: &Owned) -> Value {
+    let caller = Caller::Plugin {
+        account: account.clone(),
+        app: plugin.app.clone(),
+        plugin: plugin.plugin.id.clone(),
+    };
+    let tools = engine.sibling_tools(context, &caller).await;
+    tools.into_iter().map(|(definition, _)| definition).collect()
 }
 
 /// A plugin's words are never a page of ours: whatever type it claims, a browser that shows it runs nothing.

@@ -1,0 +1,383 @@
+//! Running model requests: what plugins' hooks make of one, which tools go with it, and the answer as it grows.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apps::host::Entry;
+use apps::plugin_call::Hook;
+use db::{ActivityEnd, NewActivity};
+use futures::StreamExt;
+use policy::{AccountId, AppId, CallContext, Caller};
+use providers::{Event as ModelEvent, EventStream, GenerateRequest, StreamDecoder, demo};
+use serde_json::{Value, json};
+
+use crate::Engine;
+use crate::bus::Event;
+use crate::models::{DEMO, MODEL_LIMIT, Target};
+use crate::plugins::hooks::Asking;
+use crate::plugins::tools::Tools;
+use crate::streams::{Answer, End};
+
+/// Text for pages on the bus is gathered for this long, so that a fast model does not make an event per token.
+const BUS_PAUSE: Duration = Duration::from_millis(20);
+/// Tools one request may bring of its own (contract section 3.4).
+const OWN_TOOLS: usize = 16;
+
+impl Engine {
+    /// Starts a request in the background; its answer grows whether or not anyone reads it. `from` says what kind of call
+    /// asks, `key` is the name a plugin gave the request.
+    pub fn start(
+        &self,
+        context: &CallContext,
+        from: Entry,
+        key: &str,
+        mut request: Value,
+    ) -> Result<Arc<Answer>, String> {
+        let account = context.account.clone().ok_or("a model request needs an account")?;
+        let app = context.chain.iter().rev().find_map(|c| c.app()).cloned();
+        // A tool answers a model that waits: what it asks of a model in turn has no tools, hooks or streaming (contract
+        // section 3.3), so that models and tools cannot go round in circles.
+        let bare = from == Entry::Tool;
+        if bare && let Some(fields) = request.as_object_mut() {
+            for field in ["tools", "wantsTools", "stream", "streamDecode"] {
+                fields.remove(field);
+            }
+        }
+        let tag = tag(&request)?;
+        check(&request)?;
+        let answer = Answer::new();
+        match (&app, &tag) {
+            (Some(app), Some((chat, _))) => self.streams().add(&account, app, chat, &answer),
+            (Some(app), None) => self.streams().watch(&account, app, &answer),
+            (None, _) => {}
+        }
+        let run = Run {
+            engine: self.clone(),
+            context: context.clone(),
+            account,
+            app,
+            tag,
+            from,
+            key: key.to_owned(),
+            answer: answer.clone(),
+        };
+        tokio::spawn(run.go(request));
+        Ok(answer)
+    }
+}
+
+/// Reads a request, for its errors too.
+pub(crate) fn check(request: &Value) -> Result<GenerateRequest, String> {
+    let parsed: GenerateRequest = serde_json::from_value(request.clone())
+        .map_err(|e| format!("host.llm: this request cannot be read: {e}. It needs messages: [{{role, content}}]"))?;
+    if parsed.model.as_deref().is_some_and(|model| model.len() > MODEL_LIMIT) {
+        return Err(format!("host.llm: a model's name has at most {MODEL_LIMIT} characters"));
+    }
+    Ok(parsed)
+}
+
+/// `stream {chatId, name}` of a request (contract section 3.4).
+fn tag(request: &Value) -> Result<Option<(String, String)>, String> {
+    let Some(stream) = request.get("stream").filter(|s| s.is_object()) else {
+        return Ok(None);
+    };
+    let text = |name: &str| stream.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (chat, name) = (text("chatId"), text("name"));
+    if chat.is_empty() || chat.len() > 200 || name.len() > 200 {
+        return Err("host.llm: stream.chatId must be a name of 1 to 200 characters, stream.name at most 200".into());
+    }
+    Ok(Some((chat, name)))
+}
+
+struct Run {
+    engine: Engine,
+    context: CallContext,
+    account: AccountId,
+    app: Option<AppId>,
+    tag: Option<(String, String)>,
+    from: Entry,
+    key: String,
+    answer: Arc<Answer>,
+}
+
+/// A request that is ready to be sent.
+struct Ready {
+    request: GenerateRequest,
+    tools: Tools,
+    label: String,
+    target: Target,
+}
+
+impl Run {
+    async fn go(self, mut request: Value) {
+        let began = Instant::now();
+        let ready = tokio::select! {
+            ready = self.prepare(&mut request) => match ready {
+                Ok(ready) => ready,
+                Err(error) => return self.fail(&error),
+            },
+            () = self.answer.stop_asked() => return self.stop_early(),
+        };
+        let Ready {
+            request: parsed,
+            tools,
+            label,
+            target,
+        } = ready;
+        let line = self.engine.activity().add(&NewActivity {
+            account: Some(self.account.clone()),
+            kind: "model",
+            caller: self.context.chain.last().map(Caller::label).unwrap_or_default(),
+            chain: self.context.chain_label(),
+            trace: self.context.trace.as_str().to_owned(),
+            app: self.app.as_ref().map(ToString::to_string),
+            target: label.clone(),
+            outcome: "running".into(),
+            detail: None,
+        });
+        let prefill = parsed.assistant_prefill.clone();
+        let decoder = parsed.stream_decode.as_ref().map(StreamDecoder::new);
+        let muted = parsed.stream_muted == Some(true);
+        let events = match target {
+            Target::Demo => demo::chat(&parsed),
+            Target::Server(endpoint, _) => {
+                providers::converse(&self.context, self.engine.net(), &endpoint, parsed, Arc::new(tools))
+            }
+        };
+        let (result, stopped) = self.pump(&label, prefill, events, decoder, muted).await;
+        let outcome = if stopped {
+            "stopped"
+        } else if result.error.is_some() {
+            "failed"
+        } else {
+            "done"
+        };
+        let tokens = result.usage.input + result.usage.cache_read + result.usage.cache_write + result.usage.output;
+        let end = ActivityEnd {
+            outcome,
+            status: None,
+            sent: 0,
+            received: result.text.len() as u64,
+            ms: began.elapsed().as_millis() as u64,
+            detail: result.error.as_deref(),
+            model: Some(label.as_str()),
+            tokens_in: Some(tokens - result.usage.output),
+            tokens_out: Some(result.usage.output),
+            cost: result.usage.priced.then_some(result.usage.cost_total),
+        };
+        self.engine.activity().finish(line, &end);
+        let error = result.error.clone();
+        let mut result = json!(result);
+        if stopped {
+            result["stopped"] = true.into();
+        }
+        if error.is_none() && !stopped {
+            let asking = self.asking();
+            tokio::select! {
+                () = self.engine.hooks(&asking, Hook::Response, &mut request, &mut result) => {}
+                () = self.answer.stop_asked() => {}
+            }
+        }
+        self.end(End { stopped, error, result });
+    }
+
+    /// Who asks, if hooks are to see the request.
+    fn asking(&self) -> Asking<'_> {
+        Asking {
+            context: &self.context,
+            from: self.from,
+            key: &self.key,
+        }
+    }
+
+    /// Lets hooks change the request, gathers tools, and finds the model.
+    async fn prepare(&self, request: &mut Value) -> Result<Ready, String> {
+        let own = self.own_tools(request)?;
+        let wants = request.get("wantsTools").and_then(Value::as_bool) == Some(true);
+        let mut nothing = Value::Null;
+        self.engine
+            .hooks(&self.asking(), Hook::Request, request, &mut nothing)
+            .await;
+        let mut parsed = check(request)?;
+        // What a hook wrote into it is no tool of anyone.
+        parsed.tools.clear();
+        let tools = self.engine.tools(&self.context, own, wants).await;
+        let target = self
+            .engine
+            .target(&self.context, &self.account, parsed.model.as_deref())
+            .await?;
+        let label = match &target {
+            Target::Demo => DEMO.to_owned(),
+            Target::Server(endpoint, id) => {
+                parsed.model = Some(id.clone());
+                format!("{}/{id}", endpoint.connection_id)
+            }
+        };
+        Ok(Ready {
+            request: parsed,
+            tools,
+            label,
+            target,
+        })
+    }
+
+    /// Takes the tools a plugin sent along out of the request.
+    fn own_tools(&self, request: &mut Value) -> Result<Vec<Value>, String> {
+        let Some(Value::Array(list)) = request.as_object_mut().and_then(|fields| fields.remove("tools")) else {
+            return Ok(Vec::new());
+        };
+        if list.len() > OWN_TOOLS {
+            return Err(format!(
+                "host.llm: a request has at most {OWN_TOOLS} tools, this one {}",
+                list.len()
+            ));
+        }
+        Ok(list)
+    }
+
+    fn end(&self, end: End) {
+        self.announce("", "", None, Some((end.stopped, end.error.clone())));
+        self.answer.finish(end);
+        if let Some(app) = &self.app {
+            self.engine.streams().settle(&self.account, app);
+        }
+    }
+
+    /// Reads events until the end, a stop, or an answer that is too large.
+    async fn pump(
+        &self,
+        label: &str,
+        prefill: Option<String>,
+        mut events: EventStream,
+        mut decoder: Option<StreamDecoder>,
+        muted: bool,
+    ) -> (providers::GenerateResult, bool) {
+        let mut whole = providers::Answer::new(label, prefill);
+        let (mut text, mut thinking) = (String::new(), String::new());
+        let mut pause = tokio::time::interval(BUS_PAUSE);
+        pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let stop = self.answer.stop_asked();
+        tokio::pin!(stop);
+        let mut bytes = 0;
+        let stopped = loop {
+            let event = tokio::select! {
+                biased;
+                () = &mut stop => break true,
+                event = events.next() => event,
+                _ = pause.tick(), if !text.is_empty() || !thinking.is_empty() => {
+                    self.announce(&text, &thinking, None, None);
+                    text.clear();
+                    thinking.clear();
+                    continue;
+                }
+            };
+            let Some(event) = event else { break false };
+            whole.push(&event);
+            let fits = match event {
+                ModelEvent::Delta(delta) => {
+                    bytes += delta.len();
+                    let shown = match &mut decoder {
+                        _ if muted => String::new(),
+                        Some(decoder) => decoder.push(&delta),
+                        None => delta,
+                    };
+                    text.push_str(&shown);
+                    self.answer.push(&shown, "")
+                }
+                ModelEvent::Thinking(delta) if !muted => {
+                    bytes += delta.len();
+                    thinking.push_str(&delta);
+                    self.answer.push("", &delta)
+                }
+                ModelEvent::Thinking(delta) => {
+                    bytes += delta.len();
+                    true
+                }
+                ModelEvent::ToolStart { name, args, .. } => self.tell_tool(
+                    &mut text,
+                    &mut thinking,
+                    json!({"phase": "start", "name": name, "args": args}),
+                ),
+                ModelEvent::ToolEnd {
+                    name, result, is_error, ..
+                } => {
+                    let tool = json!({"phase": "end", "name": name, "result": result, "isError": is_error});
+                    self.tell_tool(&mut text, &mut thinking, tool)
+                }
+                _ => true,
+            };
+            if !fits || bytes > crate::streams::ANSWER_LIMIT {
+                break true;
+            }
+        };
+        // Dropping the events closes the connection to the server, and ends a tool that runs.
+        drop(events);
+        let rest = decoder.as_mut().map(StreamDecoder::finish).unwrap_or_default();
+        if !rest.is_empty() && !muted {
+            text.push_str(&rest);
+            self.answer.push(&rest, "");
+        }
+        self.announce(&text, &thinking, None, None);
+        (whole.finish(), stopped)
+    }
+
+    /// A tool's start or end, after all text that came before it.
+    fn tell_tool(&self, text: &mut String, thinking: &mut String, tool: Value) -> bool {
+        self.announce(text, thinking, None, None);
+        text.clear();
+        thinking.clear();
+        self.announce("", "", Some(&tool), None);
+        self.answer.push_tool(tool)
+    }
+
+    /// Tells pages on the bus (contract section 5.2: `app_stream`).
+    fn announce(&self, text: &str, thinking: &str, tool: Option<&Value>, end: Option<(bool, Option<String>)>) {
+        let (Some(app), Some((chat, name))) = (&self.app, &self.tag) else {
+            return;
+        };
+        let nothing = text.is_empty() && thinking.is_empty() && tool.is_none() && end.is_none();
+        if !self.engine.bus().heard() || nothing {
+            return;
+        }
+        let mut payload = json!({"app": app, "chatId": chat, "name": name});
+        if !text.is_empty() {
+            payload["delta"] = text.into();
+        }
+        if !thinking.is_empty() {
+            payload["thinking"] = thinking.into();
+        }
+        if let Some(tool) = tool {
+            payload["tool"] = tool.clone();
+        }
+        if let Some((stopped, error)) = end {
+            payload["done"] = true.into();
+            payload["stopped"] = stopped.into();
+            payload["error"] = error.into();
+        }
+        self.engine.bus().send(Event {
+            account: self.account.clone(),
+            app: Some(app.clone()),
+            kind: "app_stream",
+            payload,
+        });
+    }
+
+    fn fail(&self, error: &str) {
+        let result = apps::host::failure(error);
+        self.end(End {
+            stopped: false,
+            error: Some(error.to_owned()),
+            result,
+        });
+    }
+
+    fn stop_early(&self) {
+        let mut result = apps::host::failure("stopped before it began");
+        result["stopped"] = true.into();
+        self.end(End {
+            stopped: true,
+            error: None,
+            result,
+        });
+    }
+}
