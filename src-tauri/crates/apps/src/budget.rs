@@ -1,10 +1,12 @@
 //! What one app may use in one day.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use db::{Db, DbError, Usage, UsageLimits, utc_day};
 use files::GuestFolder;
+use parking_lot::Mutex;
 use policy::{AccountId, AppId};
 use serde_json::{Value, json};
 
@@ -69,12 +71,18 @@ impl Spend {
 pub struct Budgets {
     db: Arc<Db>,
     limits: BudgetLimits,
+    /// One lock per app, by `account/app`, held from counting its folder to writing in it.
+    gates: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
 impl Budgets {
     /// `limits` count for every app that the person set no others for.
     pub fn new(db: Arc<Db>, limits: BudgetLimits) -> Self {
-        Self { db, limits }
+        Self {
+            db,
+            limits,
+            gates: Mutex::default(),
+        }
     }
 
     /// The limits that count for an app.
@@ -129,6 +137,25 @@ impl Budgets {
         {
             tracing::warn!(%app, %error, "what the app used could not be written down");
         }
+    }
+
+    /// Gives back what [`Budgets::before`] took and nobody used.
+    pub(crate) fn give_back(&self, account: &AccountId, app: &AppId, what: Spend, amount: u64) {
+        if amount > 0
+            && let Err(error) = self.db.return_usage(account, app, today(), &what.of(amount))
+        {
+            tracing::warn!(%app, %error, "what the app did not use could not be given back");
+        }
+    }
+
+    /// The lock that stands between counting an app's folder and writing in it.
+    pub(crate) fn disk_gate(&self, account: &AccountId, app: &AppId) -> Arc<Mutex<()>> {
+        let mut gates = self.gates.lock();
+        // Those that nobody holds are dropped before the list grows long.
+        if gates.len() >= 256 {
+            gates.retain(|_, gate| Arc::strong_count(gate) > 1);
+        }
+        gates.entry(format!("{account}/{app}")).or_default().clone()
     }
 
     /// Whether the app's data folder, which holds `used` bytes, has room for `more`.

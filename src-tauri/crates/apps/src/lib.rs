@@ -4,6 +4,7 @@ pub mod budget;
 pub mod code;
 pub mod host;
 pub mod manifest;
+pub mod media;
 pub mod pages;
 pub mod permission;
 pub mod plugin_call;

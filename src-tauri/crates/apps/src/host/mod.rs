@@ -1,9 +1,12 @@
 //! What `host.*` does. Every method is checked here, in the engine, against the grants for the code that runs; what the
 //! guest's own script says about itself counts for nothing.
 
+mod fs;
 mod llm;
+mod net;
 mod queue;
 mod store;
+mod zip;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +109,7 @@ const SLEEPS: Duration = Duration::from_secs(120);
 /// What one call of one plugin's code is given.
 pub struct Guest {
     pub db: Arc<Db>,
-    pub net: net::Net,
+    pub net: ::net::Net,
     pub beyond: Arc<dyn Beyond>,
     pub permissions: Arc<Permissions>,
     pub budgets: Arc<Budgets>,
@@ -147,6 +150,20 @@ impl Who {
         self.permissions.check(account, app, plugin, self.code, capability)
     }
 
+    /// The lock to hold while something is written to the app's data folder, and the most it may hold; neither without a
+    /// limit.
+    #[expect(clippy::type_complexity, reason = "a lock and a number")]
+    fn disk_gate(&self) -> Result<(Option<Arc<Mutex<()>>>, Option<u64>), String> {
+        let (account, app, _) = self.ids()?;
+        let limit = self.budgets.limits(account, app).map_err(|e| e.to_string())?.disk_bytes;
+        Ok((limit.map(|_| self.budgets.disk_gate(account, app)), limit))
+    }
+
+    fn disk(&self, used: u64, more: u64) -> Result<(), String> {
+        let (account, app, _) = self.ids()?;
+        self.budgets.disk(account, app, used, more)
+    }
+
     /// The permission, or the sentence why not, which is in the activity log then. `method` is without `host.`.
     fn need(&self, capability: Capability, method: &str) -> Result<Granted, String> {
         self.check(capability).map_err(|why| {
@@ -160,9 +177,11 @@ impl Who {
 /// The host object's other side, for one call of one plugin's code.
 pub struct GuestHost {
     who: Arc<Who>,
-    net: net::Net,
     siblings: Value,
     models: llm::Models,
+    wires: net::Wires,
+    files: Option<Arc<fs::Files>>,
+    zip: Option<Arc<zip::Zip>>,
     queue: Mutex<Queued>,
     slept: Mutex<Duration>,
 }
@@ -179,7 +198,9 @@ impl GuestHost {
                 code: guest.code,
                 entry: guest.entry,
             }),
-            net: guest.net,
+            wires: net::Wires::new(guest.net),
+            files: guest.data.map(|folder| Arc::new(fs::Files::new(folder))),
+            zip: guest.archive.map(|archive| Arc::new(zip::Zip::new(archive))),
             siblings: guest.siblings,
             models: llm::Models::default(),
             queue: Mutex::default(),
@@ -207,6 +228,24 @@ impl GuestHost {
             "siblingTools": self.siblings, "permissions": permissions,
             "entry": self.who.entry.as_str(), "app": app, "plugin": plugin,
         })
+    }
+
+    async fn on_disk(&self, method: &str, args: Vec<Value>) -> Result<Value, String> {
+        let (who, files, zip, name) = (
+            self.who.clone(),
+            self.files.clone(),
+            self.zip.clone(),
+            method.to_owned(),
+        );
+        let work = move || on_disk(&who, files.as_deref(), zip.as_deref(), &name, &args);
+        let done = tokio::task::spawn_blocking(work);
+        let answer = done
+            .await
+            .map_err(|_| format!("host.{method}: the engine is stopping"))??;
+        if let ("fs.begin", Some(id), Some(files)) = (method, answer.as_u64(), &self.files) {
+            tokio::spawn(files.lapse(id));
+        }
+        Ok(answer)
     }
 
     /// Waits; what timers are made of.
@@ -250,6 +289,28 @@ fn json_size(value: &Value) -> usize {
     }
 }
 
+/// `host.fs` and `host.zip`: what blocks.
+fn on_disk(
+    who: &Arc<Who>,
+    files: Option<&fs::Files>,
+    zip: Option<&zip::Zip>,
+    method: &str,
+    args: &[Value],
+) -> Result<Value, String> {
+    if room(method) == "zip" {
+        return zip::call(who, zip, files, method, args);
+    }
+    match files {
+        Some(files) => files.call(who, method, args),
+        None => {
+            who.need(Capability::Fs, method)?;
+            Err(format!(
+                "host.{method}: this plugin belongs to no app, so there is no data folder"
+            ))
+        }
+    }
+}
+
 fn room(method: &str) -> &str {
     method.split_once('.').map_or(method, |(room, _)| room)
 }
@@ -261,6 +322,8 @@ impl sandbox::Host for GuestHost {
         match room(method) {
             "llm" => self.models.call(&self.who, method, &args).await,
             "store" => store::call(&self.who, method, &args),
+            "net" => self.wires.call(&self.who, method, &args).await,
+            "fs" | "zip" => self.on_disk(method, args).await,
             "sleep" if method == "sleep" => self.sleep(&args).await,
             _ => Err(format!("host.{method} does not exist")),
         }
@@ -272,9 +335,14 @@ impl sandbox::Host for GuestHost {
             "llm.request" | "llm.embed" | "net.request" => self.enqueue(method, &args),
             _ => match room(method) {
                 "store" => store::call(&self.who, method, &args),
+                "fs" | "zip" => on_disk(&self.who, self.files.as_deref(), self.zip.as_deref(), method, &args),
                 _ => Err(format!("host.{method} does not exist")),
             },
         }
+    }
+
+    fn lengthy(&self, method: &str) -> bool {
+        matches!(room(method), "fs" | "zip")
     }
 
     fn log(&self, level: &str, line: &str) {

@@ -2,7 +2,7 @@
 //! made again with their results (contract section 3.3).
 
 use policy::Capability;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{GuestHost, llm};
 
@@ -60,17 +60,13 @@ impl GuestHost {
             results.embed_results.insert(key, vectors);
         }
         for (key, spec) in queued.fetches {
-            let result = self.fetch_queued(spec).await;
+            let result = self.wires.fetch(&self.who, "net.request", &spec).await;
             results.net_results.insert(key, result);
         }
         for (key, request) in queued.llms {
             let result = llm::finish(&self.who, &key, request).await;
             results.results.insert(key, result);
         }
-    }
-
-    async fn fetch_queued(&self, _spec: Value) -> Value {
-        json!({"ok": false, "error": "host.net is not connected yet"})
     }
 
     pub(super) fn enqueue(&self, method: &str, args: &[Value]) -> Result<Value, String> {
@@ -81,7 +77,7 @@ impl GuestHost {
             .ok_or_else(|| format!("host.{method}: the key must be a string of at most {KEY_LIMIT} characters"))?;
         let request = args.get(1).cloned().unwrap_or(Value::Null);
         let permitted = match method {
-            "net.request" => self.may_reach(method).is_ok(),
+            "net.request" => self.who.reach(method).is_ok(),
             _ => self.who.need(Capability::Llm, method).is_ok(),
         };
         // An ungranted request is dropped, never executed (contract section 12, guest).
@@ -100,12 +96,5 @@ impl GuestHost {
         self.models.queue(&request)?;
         list.push((key.to_owned(), request));
         Ok(Value::Null)
-    }
-
-    fn may_reach(&self, method: &str) -> Result<(), String> {
-        if self.who.check(Capability::LocalNetwork).is_ok() {
-            return Ok(());
-        }
-        self.who.need(Capability::Network, method).map(|_| ())
     }
 }
