@@ -12,7 +12,15 @@ const MARKUP = `<img src=x onerror="globalThis.pwned=1"><script>globalThis.pwned
 const HOSTILE = `${MARKUP}[y](javascript:pwned=1)\u202e{{7*7}}`;
 const PROTO = JSON.parse('{"__proto__": {"polluted": 1}, "constructor": 7}') as object;
 
-const permission = (state: string) => ({ capability: `${HOSTILE} ${state}`, sentence: `${HOSTILE} ${state}`, state });
+const permission = (state: string) => ({
+  capability: `${HOSTILE} ${state}`,
+  sentence: `${HOSTILE} ${state}`,
+  state,
+  reason: HOSTILE,
+  hosts: [HOSTILE, "javascript:globalThis.pwned=1"],
+  local: state === "stale",
+  policy: state === "denied" ? HOSTILE : "",
+});
 const plugin = {
   id: HOSTILE,
   globalId: HOSTILE,
@@ -21,7 +29,10 @@ const plugin = {
   description: HOSTILE,
   hash: HOSTILE,
   error: HOSTILE,
-  permissions: [permission("granted"), permission("asked"), permission("stale")],
+  permissions: [permission("granted"), permission("asked"), permission("stale"), permission("denied")],
+  changed: true,
+  lastErrors: [{ at: 1e20, target: HOSTILE, detail: `${HOSTILE}\n${HOSTILE}` }],
+  secrets: [{ name: HOSTILE, origin: "javascript:globalThis.pwned=1", reason: HOSTILE, saved: false, ...PROTO }],
 };
 const entry = {
   id: HOSTILE,
@@ -32,6 +43,11 @@ const entry = {
   target: HOSTILE,
   outcome: HOSTILE,
   detail: HOSTILE,
+  chain: `${HOSTILE} > app:${HOSTILE} > plugin:${HOSTILE} > __proto__`,
+  trace: "__proto__",
+  model: HOSTILE,
+  tokensIn: HOSTILE,
+  cost: HOSTILE,
 };
 const app = {
   id: HOSTILE,
@@ -67,7 +83,21 @@ const answers: Record<string, unknown> = {
     default: HOSTILE,
   },
   "POST /v1/apps/import": { ...app, head: HOSTILE, plugins: [plugin] },
-  "GET plugins": { plugins: [plugin] },
+  "GET plugins": { plugins: [plugin], usage: { day: HOSTILE, modelCalls: { used: HOSTILE, limit: HOSTILE } } },
+  "GET difference": {
+    before: HOSTILE,
+    after: HOSTILE,
+    files: [
+      {
+        path: HOSTILE,
+        lines: [
+          { kind: HOSTILE, text: HOSTILE },
+          { kind: "+", text: HOSTILE },
+        ],
+        cut: HOSTILE,
+      },
+    ],
+  },
   "GET activity": { entries: [entry] },
 };
 
@@ -79,9 +109,11 @@ const backend: Backend = {
   call: async (method, path) => {
     const key = path.endsWith("/plugins")
       ? "GET plugins"
-      : path.startsWith("/v1/activity")
-        ? "GET activity"
-        : `${method} ${path}`;
+      : path.endsWith("/difference")
+        ? "GET difference"
+        : path.startsWith("/v1/activity")
+          ? "GET activity"
+          : `${method} ${path}`;
     if (failing.has(key)) return Response.json({ error: HOSTILE, code: HOSTILE }, { status: 500 });
     return key in answers ? Response.json(answers[key]) : new Response(HOSTILE, { status: 404 });
   },
@@ -157,7 +189,11 @@ describe("hostile texts", () => {
   it("in an app's permissions", async () => {
     await show("#/");
     await press("2 permissions");
-    await expectOnlyText(12);
+    await expectOnlyText(24);
+    await press("Show what changed");
+    await expectOnlyText(27);
+    await press("Remove this plugin");
+    await expectOnlyText(27);
   });
 
   it("in a review", async () => {

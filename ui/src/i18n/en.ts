@@ -155,7 +155,7 @@ export const en = {
     },
     forbidden: "Not possible here",
     forbiddenTodo: "Whoever looks after this machine decides that, in config.toml.",
-    local: (hosts: string) => `On this machine or in your home network: ${hosts}`,
+    local: "On this machine or in your home network:",
     localAny: "On this machine or in your home network",
     hosts: "Only these:",
     reason: "The author says:",
@@ -195,6 +195,7 @@ export const en = {
     nothing: "Nothing changed in this file.",
     more: (n: number) => `Show ${n} more lines`,
     longer: (n: number) => `… and ${n} more characters on this line`,
+    moreUnseen: (n: number) => `and ${n} more`,
     unseen: "Characters that cannot be seen are written as their codes, like this:",
   },
   secrets: {

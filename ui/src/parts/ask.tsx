@@ -1,11 +1,15 @@
 import type { Permission } from "../api-plugins";
 import { t } from "../i18n";
 import { Icon } from "./icon";
-import { Foreign, oneLine } from "./text";
+import { Foreign } from "./text";
 
 /** One thing that a plugin asks for: the sentence, where it reaches, and why in the author's words. */
 export function Ask({ asked }: { asked: Permission }) {
-  const hosts = asked.hosts.map((host) => oneLine(host, 255));
+  const hosts = asked.hosts.map((host) => (
+    <span key={host} className="host">
+      <Foreign text={host} longest={255} />
+    </span>
+  ));
   return (
     <>
       <p className="ask-sentence">
@@ -14,16 +18,13 @@ export function Ask({ asked }: { asked: Permission }) {
       {asked.local ? (
         <p className="ask-local">
           <Icon name="here" />
-          <bdi>{hosts.length > 0 ? t.plugins.local(hosts.join(", ")) : t.plugins.localAny}</bdi>
+          <span className="ask-hosts">
+            <span>{hosts.length > 0 ? t.plugins.local : t.plugins.localAny}</span> {hosts}
+          </span>
         </p>
       ) : hosts.length > 0 ? (
         <p className="ask-hosts">
-          <span className="quiet">{t.plugins.hosts}</span>{" "}
-          {asked.hosts.map((host) => (
-            <span key={host} className="host">
-              <Foreign text={host} longest={255} />
-            </span>
-          ))}
+          <span className="quiet">{t.plugins.hosts}</span> {hosts}
         </p>
       ) : null}
       {asked.reason ? (

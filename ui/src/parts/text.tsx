@@ -29,10 +29,16 @@ export function ForeignBlock({ text, className }: { text: string; className?: st
 
 /** All that shows nothing, or something other than itself: controls, directions, joiners, fillers, odd spaces. */
 const UNSEEN_IN_CODE =
-  /((?!\t)[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|\p{M}{5,})/gu;
+  /((?:(?!\t)[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs})+|\p{M}{5,})/gu;
+/** Codes written out of a run of unseen characters; the others are counted. */
+const MOST_CODES = 12;
 
-const codeOf = (text: string): string =>
-  [...text].map((c) => `U+${(c.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`).join(" ");
+function codesOf(text: string): string {
+  const all = [...text];
+  const code = (c: string) => `U+${(c.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+  const codes = all.slice(0, MOST_CODES).map(code).join(" ");
+  return all.length > MOST_CODES ? `${codes} ${t.difference.moreUnseen(all.length - MOST_CODES)}` : codes;
+}
 
 /**
  * A line of foreign code, each character where it stands in the file: nothing is turned around (the style forbids it),
@@ -45,7 +51,7 @@ export function CodeLine({ text, longest = 20_000 }: { text: string; longest?: n
       {parts.map((part, at) =>
         at % 2 === 1 ? (
           <span key={at} className="unseen">
-            {codeOf(part)}
+            {codesOf(part)}
           </span>
         ) : (
           part

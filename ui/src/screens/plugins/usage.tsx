@@ -3,6 +3,7 @@ import { type Amount, BUDGETS, type Budget, type Usage as Counted } from "../../
 import { formatBytes, formatDay, formatNumber, t } from "../../i18n";
 import { ErrorNote } from "../../parts/error";
 import { Field } from "../../parts/field";
+import { oneLine } from "../../parts/text";
 import { useAct, useEngine } from "../../state";
 
 /** Bytes are shown and entered in megabytes of a million, as file managers count them. */
@@ -22,7 +23,7 @@ export function Usage({ app, usage, onChanged }: { app: string; usage: Counted; 
           <Meter key={budget} budget={budget} amount={usage.amounts[budget]} />
         ))}
       </ul>
-      <p className="quiet">{t.usage.day(formatDay(usage.day))}</p>
+      <p className="quiet">{t.usage.day(oneLine(formatDay(usage.day), 40))}</p>
       {editing ? (
         <Limits app={app} usage={usage} onChanged={onChanged} onClose={() => setEditing(false)} />
       ) : (

@@ -1,0 +1,329 @@
+// @vitest-environment happy-dom
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Answers, Screen } from "../../test-kit";
+import { fold } from "./difference";
+
+// The Plugins dialog on a made-up engine: what is sent is what was shown and chosen, and nothing more.
+
+const ask = (capability: string, state: string, more: object = {}) => ({
+  capability,
+  sentence: `may ${capability}`,
+  state,
+  hosts: [],
+  ...more,
+});
+const plugin = (id: string, permissions: object[], more: object = {}) => ({
+  id,
+  globalId: `chat__${id}`,
+  name: `The ${id}`,
+  hash: `${id}-hash`,
+  enabled: true,
+  permissions,
+  lastErrors: [],
+  changed: false,
+  secrets: [],
+  ...more,
+});
+
+let plugins: object[];
+let usage: object | undefined;
+let special: Answers;
+let screen: Screen;
+
+beforeEach(() => {
+  plugins = [];
+  usage = undefined;
+  special = () => undefined;
+  screen = new Screen((asked) => {
+    const own = special(asked);
+    if (own !== undefined) return own;
+    if (asked.method !== "GET") return {};
+    return asked.path === "/v1/apps/chat/plugins" ? { plugins, usage } : undefined;
+  });
+});
+afterEach(() => screen.end());
+
+async function open() {
+  await screen.show("#/");
+  await screen.press("1 permission waits for you: Talk");
+  await screen.shows("What Talk may do");
+}
+const ticked = (sentence: string) => screen.named<HTMLInputElement>(`Allow this: ${sentence}`)[0]?.checked;
+
+describe("permissions", () => {
+  it("ticks what is asked for, leaves what was refused, and sends what stays ticked for the hash that was shown", async () => {
+    plugins = [
+      plugin("notes", [ask("store", "granted"), ask("llm", "asked"), ask("network", "asked"), ask("fs", "denied")]),
+    ];
+    await open();
+    await screen.shows("Allow 2 things");
+    expect([ticked("may llm"), ticked("may network"), ticked("may fs"), ticked("may store")]).toEqual([
+      true,
+      true,
+      false,
+      undefined,
+    ]);
+    await screen.press("Allow this: may network");
+    await screen.press("Allow 1 thing");
+    expect(screen.asked).toMatchObject([
+      {
+        method: "POST",
+        path: "/v1/plugins/chat__notes/approve",
+        body: { head: "notes-hash", capabilities: ["store", "llm"] },
+      },
+    ]);
+  });
+
+  it("refuses everything that is asked for and keeps what was allowed", async () => {
+    plugins = [plugin("notes", [ask("store", "granted"), ask("llm", "stale")])];
+    await open();
+    await screen.press("Refuse all of it");
+    expect(screen.asked[0]?.body).toEqual({ head: "notes-hash", capabilities: ["store"] });
+  });
+
+  it("says that the files changed meanwhile, and forgets the ticks for the old ones", async () => {
+    plugins = [plugin("notes", [ask("llm", "asked"), ask("fs", "denied")])];
+    special = ({ path }) =>
+      path.endsWith("/approve") ? Response.json({ error: "changed", code: "changed" }, { status: 409 }) : undefined;
+    await open();
+    await screen.press("Allow this: may fs");
+    plugins = [plugin("notes", [ask("llm", "asked"), ask("fs", "denied")], { hash: "another" })];
+    await screen.press("Allow 2 things");
+    await screen.shows("Nothing was allowed; look at it again.");
+    await screen.shows("another");
+    expect(ticked("may fs")).toBe(false);
+  });
+
+  it("takes back one, and allows a refused one by itself when nothing waits", async () => {
+    plugins = [plugin("notes", [ask("store", "granted"), ask("llm", "granted"), ask("fs", "denied")])];
+    await open();
+    await screen.press("Take back: may llm");
+    await screen.press("Allow: may fs");
+    expect(screen.asked).toMatchObject([
+      { path: "/v1/plugins/chat__notes/revoke", body: { capability: "llm" } },
+      { path: "/v1/plugins/chat__notes/approve", body: { capabilities: ["store", "llm", "fs"] } },
+    ]);
+  });
+
+  it("offers nothing where config.toml forbids, and says why", async () => {
+    plugins = [plugin("notes", [ask("zip", "asked", { policy: "zip is denied for all plugins" })])];
+    await open();
+    await screen.shows("Not possible here");
+    await screen.shows("zip is denied for all plugins");
+    expect(screen.named("Allow this: may zip")).toEqual([]);
+    expect(screen.named("Allow: may zip")).toEqual([]);
+    expect(screen.text()).not.toContain("Allow 1 thing");
+  });
+
+  it("names the hosts, points out the own network and quotes the author", async () => {
+    plugins = [
+      plugin("notes", [
+        ask("network", "asked", { hosts: ["api.example.com"], reason: "for the weather" }),
+        ask("local-network", "asked", { hosts: ["localhost:8188"], local: true }),
+      ]),
+    ];
+    await open();
+    await screen.shows("api.example.com");
+    await screen.shows("On this machine or in your home network: localhost:8188");
+    expect(screen.host.querySelector("q")?.textContent).toBe("for the weather");
+  });
+});
+
+describe("a plugin", () => {
+  it("that changed stands on top, and stays there when it was answered", async () => {
+    const first = plugin("first", [ask("llm", "granted")]);
+    plugins = [first, plugin("second", [ask("llm", "stale")], { changed: true })];
+    const order = () => [...screen.host.querySelectorAll(".plugin")].map((one) => one.getAttribute("aria-label"));
+    await open();
+    await screen.shows("Changed since you allowed it");
+    expect(order()).toEqual(["The second", "The first"]);
+    plugins = [first, plugin("second", [ask("llm", "granted")])];
+    await screen.press("Allow 1 thing");
+    await screen.gone("Changed since you allowed it");
+    expect(order()).toEqual(["The second", "The first"]);
+  });
+
+  it("is turned off and on", async () => {
+    plugins = [plugin("notes", [])];
+    await open();
+    await screen.press("Run The notes");
+    plugins = [plugin("notes", [], { enabled: false })];
+    await screen.tell("apps_changed");
+    await screen.shows("It does not run, whatever it may do.");
+    await screen.press("Run The notes");
+    expect(screen.asked.map((asked) => asked.path)).toEqual([
+      "/v1/apps/chat/plugins/notes/disable",
+      "/v1/apps/chat/plugins/notes/enable",
+    ]);
+  });
+
+  it("is removed after a question", async () => {
+    plugins = [plugin("notes", [])];
+    await open();
+    await screen.press("Remove this plugin");
+    await screen.press("Keep it");
+    await screen.press("Remove this plugin");
+    expect(screen.asked).toEqual([]);
+    await screen.press("Remove The notes");
+    expect(screen.asked).toMatchObject([{ method: "DELETE", path: "/v1/apps/chat/plugins/notes" }]);
+  });
+
+  it("shows its last errors as they were", async () => {
+    plugins = [
+      plugin("notes", [], {
+        lastErrors: [{ at: 1e12, target: "onTick", detail: "TypeError: x\n    at plugin.js:3:9" }],
+      }),
+    ];
+    await open();
+    await screen.press("Last error");
+    await screen.shows("plugin.js:3:9");
+  });
+});
+
+describe("a difference", () => {
+  const line = (kind: string, text: string) => ({ kind, text });
+
+  it("is shown when asked for, with what cannot be seen written out", async () => {
+    plugins = [plugin("notes", [ask("llm", "stale")], { changed: true })];
+    special = ({ path }) =>
+      path === "/v1/apps/chat/plugins/notes/difference"
+        ? {
+            before: "a",
+            after: "b",
+            files: [
+              {
+                path: "plugin.js",
+                cut: true,
+                lines: [
+                  ...Array.from({ length: 20 }, (_, at) => line(" ", `same ${at}`)),
+                  line("-", "old()"),
+                  line("+", "\u202eneu\u200b(\u3164\ufe00)\t\u00a0;"),
+                ],
+              },
+            ],
+          }
+        : undefined;
+    await open();
+    await screen.press("Show what changed");
+    await screen.shows("removed: old()");
+    await screen.shows("added: U+202EneuU+200B(U+3164 U+FE00)\tU+00A0;");
+    await screen.shows("too long to be compared as a whole");
+    expect(screen.text()).not.toContain("same 16");
+    expect(screen.text()).toContain("same 17");
+    await screen.press("Show 17 unchanged lines");
+    await screen.shows("same 0");
+  });
+
+  it("folds what did not change, numbers what did, and loses no line", () => {
+    const same = (n: number, from: number) =>
+      Array.from({ length: n }, (_, at) => ({ kind: " " as const, text: String(from + at) }));
+    const lines = [
+      ...same(10, 0),
+      { kind: "+" as const, text: "new" },
+      ...same(7, 10),
+      { kind: "-" as const, text: "old" },
+      ...same(4, 17),
+    ];
+    const blocks = fold(lines);
+    expect(blocks.map((block) => [block.folded, block.lines.length])).toEqual([
+      [true, 7],
+      [false, 7],
+      [false, 1],
+      [false, 7],
+      [false, 1],
+    ]);
+    expect(blocks.flatMap((block) => block.lines.map(({ kind, text }) => ({ kind, text })))).toEqual(lines);
+    expect(blocks[1]?.lines[3]).toMatchObject({ text: "new", before: 0, after: 11 });
+    expect(blocks[3]?.lines[3]).toMatchObject({ text: "old", before: 18, after: 0 });
+  });
+});
+
+describe("secrets", () => {
+  const secret = { name: "key", origin: "https://api.example.com", reason: "to sign in" };
+
+  it("are sent with the origin that was shown, and do not stay in the page", async () => {
+    plugins = [plugin("notes", [], { secrets: [{ ...secret, saved: false }] })];
+    await open();
+    await screen.shows("https://api.example.com");
+    await screen.enter("Value of key", "s3cret-value");
+    plugins = [plugin("notes", [], { secrets: [{ ...secret, saved: true }] })];
+    await screen.press("Save key");
+    await screen.shows("Saved");
+    expect(screen.asked).toMatchObject([
+      {
+        method: "PUT",
+        path: "/v1/plugins/chat__notes/secrets/key",
+        body: { value: "s3cret-value", origin: "https://api.example.com" },
+      },
+    ]);
+    await screen.press("Replace key");
+    const fields = [...screen.host.querySelectorAll("input")].map((field) => field.value);
+    expect(fields.join()).not.toContain("s3cret");
+    expect(screen.named<HTMLInputElement>("Value of key")[0]?.value).toBe("");
+    await screen.press("Cancel");
+    await screen.press("Forget key");
+    expect(screen.asked.at(-1)).toMatchObject({ method: "DELETE", path: "/v1/plugins/chat__notes/secrets/key" });
+  });
+
+  it("that were typed for one origin are not sent to another", async () => {
+    plugins = [plugin("notes", [], { secrets: [{ ...secret, saved: false }] })];
+    await open();
+    await screen.enter("Value of key", "s3cret-value");
+    plugins = [plugin("notes", [], { secrets: [{ ...secret, origin: "https://evil.example", saved: false }] })];
+    await screen.tell("apps_changed");
+    await screen.shows("https://evil.example");
+    expect(screen.named<HTMLInputElement>("Value of key")[0]?.value).toBe("");
+  });
+});
+
+describe("budgets", () => {
+  beforeEach(() => {
+    plugins = [plugin("notes", [])];
+    usage = {
+      day: "2026-11-30",
+      modelCalls: { used: 3, limit: 10 },
+      tokens: { used: 700, limit: 700 },
+      networkBytes: { used: 1_500_000, limit: null },
+      diskBytes: { used: 0, limit: 2_000_000 },
+    };
+  });
+
+  it("are shown in words, and as meters where there is a limit", async () => {
+    await open();
+    await screen.shows("3 of 10");
+    await screen.shows("700 of 700, used up");
+    await screen.shows("1.5 MB, no limit");
+    const meters = [...screen.host.querySelectorAll("meter")].map((meter) => meter.getAttribute("value"));
+    expect(meters).toEqual(["0.3", "1", "0"]);
+  });
+
+  it("are changed in the units that are shown; what is no number changes nothing", async () => {
+    await open();
+    await screen.press("Change limits");
+    expect(screen.named<HTMLInputElement>("Disk, kept in all, in megabytes")[0]?.value).toBe("2");
+    await screen.enter("Tokens", "1,500");
+    await screen.press("Save limits");
+    await screen.shows("A limit is written in digits");
+    expect(screen.asked).toEqual([]);
+    await screen.enter("Tokens", "");
+    await screen.enter("Network, in megabytes", "0.5");
+    await screen.press("Save limits");
+    expect(screen.asked).toMatchObject([
+      {
+        method: "PUT",
+        path: "/v1/apps/chat/budget",
+        body: { modelCalls: 10, tokens: null, networkBytes: 500_000, diskBytes: 2_000_000 },
+      },
+    ]);
+    await screen.gone("Save limits");
+  });
+});
+
+it("plugins that belong to no app are found below the apps", async () => {
+  special = ({ path }) => (path === "/v1/apps/_/plugins" ? { plugins: [plugin("loose", [])] } : undefined);
+  await screen.show("#/");
+  await screen.shows("1 plugin belongs to no app.");
+  await screen.press("Look at them");
+  await screen.shows("Plugins that belong to no app");
+  await screen.shows("The loose");
+});
