@@ -2,7 +2,7 @@ import { type Call, type Loose, list, num, object, str } from "./read";
 
 // The activity log: every outgoing connection, refusal, model call and failure, with who caused it.
 
-export type ActivityKind = "connection" | "refusal" | "model" | "error";
+export type ActivityKind = "connection" | "refusal" | "model" | "tool" | "error" | "stop";
 export interface ActivityEntry {
   id: string;
   /** Milliseconds since 1970. */

@@ -61,7 +61,8 @@ export interface AppPlugins {
   usage: Usage | null;
 }
 export interface DiffLine {
-  kind: " " | "+" | "-";
+  /** Kept, added or removed; a gap stands for unchanged lines that were left out. */
+  kind: " " | "+" | "-" | "gap";
   text: string;
 }
 export interface DiffFile {
@@ -145,7 +146,7 @@ function usage(value: unknown): Usage | null {
 
 function diffFile(value: Loose): DiffFile {
   const lines = list(value.lines).map(({ kind, text }): DiffLine => {
-    return { kind: kind === "+" || kind === "-" ? kind : " ", text: str(text) };
+    return { kind: kind === "+" || kind === "-" ? kind : kind === "…" ? "gap" : " ", text: str(text) };
   });
   return { path: str(value.path), lines, cut: value.cut === true };
 }

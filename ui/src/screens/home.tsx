@@ -289,7 +289,11 @@ function Reach({ app }: { app: AppCard }) {
   if (!loaded.value) return <p className="card-reach quiet">&nbsp;</p>;
   const running = loaded.value.plugins.filter((p) => p.enabled);
   const granted = running.flatMap((p) => p.permissions.filter((asked) => asked.state === "granted" && !asked.policy));
-  const sentences = [...new Set(granted.map((asked) => asked.sentence))];
+  const sentences = [
+    ...new Set(
+      granted.map(({ sentence, hosts }) => (hosts.length > 0 ? `${sentence}: ${hosts.join(", ")}` : sentence)),
+    ),
+  ];
   if (sentences.length === 0) return <p className="card-reach quiet">{t.home.reachesNothing}</p>;
   const [first, ...others] = sentences;
   return (

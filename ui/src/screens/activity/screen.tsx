@@ -1,6 +1,6 @@
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { CallError } from "../../api";
-import { type ActivityEntry, type ActivityKind, readActivity } from "../../api-activity";
+import { type ActivityEntry, readActivity } from "../../api-activity";
 import { t } from "../../i18n";
 import { ErrorNote } from "../../parts/error";
 import { Field, Pick } from "../../parts/field";
@@ -21,12 +21,12 @@ const MOST_SHOWN = 3000;
 const READ_AGAIN_MS = 2000;
 /** Events that come together are answered with one reading. */
 const TOGETHER_MS = 250;
-const KINDS: ("all" | ActivityKind)[] = ["all", "connection", "refusal", "model", "error"];
+const KINDS = ["all", "connection", "refusal", "model", "tool", "error"] as const;
 const OUTCOMES = Object.keys(t.activity.outcomes);
 
 interface Wanted {
   app: string;
-  kind: "all" | ActivityKind;
+  kind: (typeof KINDS)[number];
   outcome: string;
   /** Everything that came of one call; the other filters rest meanwhile. */
   trace: string;

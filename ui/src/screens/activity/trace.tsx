@@ -11,7 +11,9 @@ const SIGNS: Record<ActivityKind, IconName> = {
   connection: "connection",
   refusal: "refused",
   model: "model",
+  tool: "tool",
   error: "error",
+  stop: "stop",
 };
 /** A cause of more than this is folded away behind its first line. */
 const SHORT_CAUSE = 280;
@@ -120,11 +122,13 @@ function Row({ entry }: { entry: ActivityEntry }) {
   const bad = entry.kind === "refusal" || entry.kind === "error" || entry.outcome === "failed";
   const model = entry.model || entry.target;
   const target =
-    entry.kind !== "model"
-      ? names.withConnections(entry.target)
-      : model.startsWith("demo/")
-        ? t.activity.demo
-        : names.withConnections(model);
+    entry.kind === "stop"
+      ? `${names.app(entry.app)}: ${entry.target}`
+      : entry.kind !== "model"
+        ? names.withConnections(entry.target)
+        : model.startsWith("demo/")
+          ? t.activity.demo
+          : names.withConnections(model);
   const sign = Object.hasOwn(SIGNS, entry.kind) ? SIGNS[entry.kind as ActivityKind] : "other";
   // The word of a refusal already says how it ended.
   const end = entry.kind === "refusal" && entry.outcome === "refused" ? "" : outcomeWord(entry.outcome);

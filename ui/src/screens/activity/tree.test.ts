@@ -39,7 +39,8 @@ describe("the tree of a call", () => {
       "o(1 p(2 q(3) 4))",
     ],
     ["two who were called by one stand below it", [entry(2, "o > b"), entry(1, "o > a")], "o(a(1) b(2))"],
-    ["who ends no chain is put there", [entry(1, "o", { caller: "x" })], "o/x(1)"],
+    ["who stands in no chain is put at its end", [entry(1, "o", { caller: "x" })], "o/x(1)"],
+    ["who called stays before who was called", [entry(1, "o > p > q", { caller: "p" })], "o/p/q(1)"],
     ["who did something on the way keeps a line of its own", [entry(2, "o > p > q"), entry(1, "o > p")], "o/p(1 q(2))"],
     ["nobody knows who", [entry(1, "", { caller: "" })], "(1)"],
   ])("%s", (_, entries, tree) => expect(drawn(treeOf(entries))).toBe(tree));

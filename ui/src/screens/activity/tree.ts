@@ -30,10 +30,10 @@ export function byTrace(entries: readonly ActivityEntry[]): Trace[] {
   return [...traces.values()];
 }
 
-/** The chain of an entry as a list. The caller ends it, also where the chain does not say so. */
+/** The chain of an entry as a list. The caller stands in it, at the end where the chain does not name it. */
 export function chainOf(entry: ActivityEntry): string[] {
   const chain = entry.chain.split(" > ").filter((who) => who !== "");
-  if (chain.length === 0 || (entry.caller !== "" && chain.at(-1) !== entry.caller)) chain.push(entry.caller);
+  if (chain.length === 0 || (entry.caller !== "" && !chain.includes(entry.caller))) chain.push(entry.caller);
   // Calls stand at most five deep; more than a screen can show is not one of the engine's.
   return chain.length > 12 ? [...chain.slice(0, 11), chain.at(-1) ?? ""] : chain;
 }

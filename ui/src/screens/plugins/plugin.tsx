@@ -36,7 +36,7 @@ export function OnePlugin({ app, plugin, onChanged }: Props) {
         {/* What has no hash could not be read, and never runs. */}
         {plugin.hash === "" ? null : <Switch app={app} plugin={plugin} onChanged={onChanged} />}
       </div>
-      {plugin.enabled ? null : <p className="quiet">{t.plugins.offNote}</p>}
+      {plugin.enabled || plugin.hash === "" ? null : <p className="quiet">{t.plugins.offNote}</p>}
       {plugin.error ? (
         <div className="note bad">
           <p className="strong">{t.plugins.broken}</p>

@@ -1,7 +1,6 @@
 // @vitest-environment happy-dom
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Answers, Screen } from "../../test-kit";
-import { fold } from "./difference";
 
 // The Plugins dialog on a made-up engine: what is sent is what was shown and chosen, and nothing more.
 
@@ -195,46 +194,40 @@ describe("a difference", () => {
                 path: "plugin.js",
                 cut: true,
                 lines: [
-                  ...Array.from({ length: 20 }, (_, at) => line(" ", `same ${at}`)),
+                  line(" ", "same"),
                   line("-", "old()"),
                   line("+", "\u202eneu\u200b(\u3164\ufe00)\t\u00a0;"),
+                  line("…", ""),
+                  line("+", `x${"\ufe01".repeat(5000)}y${"z".repeat(25_000)}`),
                 ],
               },
+              { path: "manifest.json", cut: false, lines: [] },
             ],
           }
         : undefined;
     await open();
     await screen.press("Show what changed");
+    await screen.shows("1 file: 2 lines added, 1 line removed");
     await screen.shows("removed: old()");
-    await screen.shows("added: U+202EneuU+200B(U+3164 U+FE00)\tU+00A0;");
-    await screen.shows("too long to be compared as a whole");
-    expect(screen.text()).not.toContain("same 16");
-    expect(screen.text()).toContain("same 17");
-    await screen.press("Show 17 unchanged lines");
-    await screen.shows("same 0");
+    await screen.shows("added: U+202EneuU+200B(U+3164 U+FE00)\tU+00A0;Unchanged lines");
+    await screen.shows("U+FE01 and 4988 more");
+    await screen.shows("… and 10002 more characters on this line");
+    await screen.shows("Not all of it is shown");
+    expect(screen.text()).not.toContain("manifest.json");
   });
 
-  it("folds what did not change, numbers what did, and loses no line", () => {
-    const same = (n: number, from: number) =>
-      Array.from({ length: n }, (_, at) => ({ kind: " " as const, text: String(from + at) }));
-    const lines = [
-      ...same(10, 0),
-      { kind: "+" as const, text: "new" },
-      ...same(7, 10),
-      { kind: "-" as const, text: "old" },
-      ...same(4, 17),
-    ];
-    const blocks = fold(lines);
-    expect(blocks.map((block) => [block.folded, block.lines.length])).toEqual([
-      [true, 7],
-      [false, 7],
-      [false, 1],
-      [false, 7],
-      [false, 1],
-    ]);
-    expect(blocks.flatMap((block) => block.lines.map(({ kind, text }) => ({ kind, text })))).toEqual(lines);
-    expect(blocks[1]?.lines[3]).toMatchObject({ text: "new", before: 0, after: 11 });
-    expect(blocks[3]?.lines[3]).toMatchObject({ text: "old", before: 18, after: 0 });
+  it("is drawn in pieces when it is long", async () => {
+    plugins = [plugin("notes", [ask("llm", "stale")], { changed: true })];
+    const lines = Array.from({ length: 700 }, (_, at) => line("+", `line ${at};`));
+    special = ({ path }) =>
+      path.endsWith("/difference") ? { before: null, after: "b", files: [{ path: "plugin.js", lines }] } : undefined;
+    await open();
+    await screen.press("Show what changed");
+    await screen.shows("What you allowed before was not kept");
+    await screen.shows("line 599;");
+    expect(screen.text()).not.toContain("line 600;");
+    await screen.press("Show 100 more lines");
+    await screen.shows("line 699;");
   });
 });
 

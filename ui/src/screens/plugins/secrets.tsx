@@ -5,16 +5,20 @@ import { ErrorNote } from "../../parts/error";
 import { Field } from "../../parts/field";
 import { Icon } from "../../parts/icon";
 import { Foreign, oneLine } from "../../parts/text";
-import { useAct, useEngine } from "../../state";
+import { useAct, useEngine, useLoaded } from "../../state";
 
 /** The secrets that a plugin wants to send, each for one origin. What is saved never comes back to this page. */
 export function Secrets({ plugin, onChanged }: { plugin: Plugin; onChanged(): void }) {
   const id = useId();
+  const connections = useLoaded((a) => (plugin.secrets.length > 0 ? a.connections() : Promise.resolve(null)));
+  const keychain = connections.value?.keychain.usable;
   if (plugin.secrets.length === 0) return null;
   return (
     <section className="stack tight" aria-labelledby={id}>
       <h4 id={id}>{t.secrets.title}</h4>
-      <p className="quiet">{t.secrets.intro}</p>
+      <p className="quiet">
+        {t.secrets.intro} {keychain === undefined ? null : keychain ? t.secrets.keychain : t.secrets.run}
+      </p>
       {plugin.secrets.map((secret) => (
         // A new origin is a new question: what was typed for the old one goes.
         <Secret key={`${secret.name} ${secret.origin}`} plugin={plugin} secret={secret} onChanged={onChanged} />
