@@ -108,10 +108,16 @@ impl Change<'_> {
     }
 
     /// Moves what is at `path` into the journal's folder, to be put back or, at the end, removed.
-    fn save(&mut self, at: &Folder, name: &str, path: &str) -> Result<(), FileError> {
+    fn save(
+        &mut self,
+        at: &Folder,
+        name: &str,
+        path: &str,
+        record: fn(u64, String) -> Record,
+    ) -> Result<(), FileError> {
         if let Some(journal) = &mut self.journal {
             let number = journal.number();
-            journal.note(Record::Saved(number, path.to_owned()))?;
+            journal.note(record(number, path.to_owned()))?;
             let moved = rename_new(&at.dir, name, &journal.folder.dir, &number.to_string());
             moved.map_err(|e| FileError::io(path, e))?;
             self.state.changed(at, name, false);
@@ -136,12 +142,15 @@ impl Change<'_> {
             self.unclashed(&at, name, text, None)?;
         }
         if self.journal.is_some() && !self.is_fresh(text) {
-            if before.is_some() {
-                self.save(&at, name, text)?;
-            }
-            self.note(Record::New(text.to_owned()))?;
-            let placed = rename_new(&file.folder.dir, &file.name, &at.dir, name);
-            placed.map_err(|e| self.refused(FileError::io(text, e)))?;
+            let placed = if before.is_some() {
+                self.save(&at, name, text, Record::Replaced)?;
+                rename_new(&file.folder.dir, &file.name, &at.dir, name).map_err(|e| FileError::io(text, e))
+            } else {
+                self.note(Record::New(text.to_owned()))?;
+                rename_new(&file.folder.dir, &file.name, &at.dir, name)
+                    .map_err(|e| self.refused(FileError::io(text, e)))
+            };
+            placed?;
             self.state.changed(&at, name, true);
             if let Some(journal) = &mut self.journal {
                 journal.fresh.insert(text.to_owned());
@@ -187,11 +196,10 @@ impl Change<'_> {
             }
             Err(error) => return Err(error),
         };
-        let written = file.write_all(bytes).and_then(|()| match self.journal {
-            // What is committed stays, so it is on the disk before the journal goes.
-            Some(_) => file.sync_data(),
-            None => Ok(()),
-        });
+        // What is committed stays, so it is on the disk before the journal goes.
+        let synced = self.journal.as_mut().is_some_and(|journal| journal.syncs_singly());
+        let written = file.write_all(bytes);
+        let written = written.and_then(|()| if synced { file.sync_data() } else { Ok(()) });
         if let Err(error) = written {
             // All of it or nothing, as far as a full disk lets us. The first error is the one to tell.
             let _ = file.set_len(before);
@@ -218,7 +226,7 @@ impl Change<'_> {
         };
         if let Some(journal) = &mut self.journal {
             journal.forget_paths();
-            self.save(&at, name, text)?;
+            self.save(&at, name, text, Record::Saved)?;
             return Ok(None);
         }
         let kind = Kind::of(about.file_type());
@@ -279,7 +287,7 @@ impl Change<'_> {
         }
         if self.journal.is_some() {
             if before.is_some() {
-                self.save(&target, new, &into)?;
+                self.save(&target, new, &into, Record::Saved)?;
             }
             self.note(Record::Moved(text.clone(), into.clone()))?;
             if let Some(journal) = &mut self.journal {

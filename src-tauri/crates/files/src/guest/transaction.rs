@@ -69,7 +69,9 @@ impl Transaction {
 
     /// Commits an upload to the same folder as one of this transaction's changes, instead of [`Upload::commit`].
     pub fn place(&mut self, upload: Upload) -> Result<(), FileError> {
-        upload.sync()?;
+        if self.journal.as_mut().is_some_and(Journal::syncs_singly) {
+            upload.sync()?;
+        }
         let (file, path) = upload.parts();
         self.changing(|change| change.place(file, path))?;
         upload.set_placed();
