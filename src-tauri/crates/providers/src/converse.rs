@@ -172,6 +172,7 @@ impl Talk {
             status: None,
             code: None,
             response_id: None,
+            window: None,
         })?;
         let toolbox = &self.toolbox;
         let tools = self.tools.get_or_insert_with(|| {

@@ -63,6 +63,7 @@ fn no_schema() -> ProviderError {
         status: None,
         code: None,
         response_id: None,
+        window: None,
     }
 }
 

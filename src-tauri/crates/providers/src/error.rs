@@ -4,6 +4,8 @@ use net::NetError;
 use secrets::KeyHandle;
 use serde_json::Value;
 
+use crate::window::window_in;
+
 /// Longest part of a provider's own words that is kept, in bytes.
 const MAX_MESSAGE: usize = 2 << 10;
 
@@ -46,6 +48,8 @@ pub struct ProviderError {
     pub code: Option<String>,
     /// The provider's id of the answer, if it gave one.
     pub response_id: Option<String>,
+    /// The size of the model's context in tokens, where the error is that the request is larger and says so.
+    pub window: Option<u64>,
 }
 
 impl fmt::Display for ProviderError {
@@ -76,6 +80,7 @@ impl Blame {
             status: None,
             code: None,
             response_id: None,
+            window: None,
         }
     }
 
@@ -98,6 +103,10 @@ impl Blame {
             None if looks_like_html(body) => Some("a web page instead of an API answer".to_owned()),
             None => Some(String::from_utf8_lossy(body).trim().to_owned()).filter(|text| !text.is_empty()),
         };
+        let window = window_in(
+            json.as_ref().unwrap_or(&Value::Null),
+            words.as_deref().unwrap_or_default(),
+        );
         let words = words.map(|text| format!(": {}", self.clean(&text))).unwrap_or_default();
         let advice = match kind {
             ProviderErrorKind::Key if self.key.is_none() => {
@@ -112,6 +121,7 @@ impl Blame {
         let tried = tried.join(" and ");
         let mut error = self.error(kind, format!("answered {status}{words} (tried {tried}){advice}"));
         error.status = Some(status);
+        error.window = window.filter(|_| (400..500).contains(&status) || status == 500);
         error.code = json.as_ref().and_then(code_of).map(|code| self.clean(&code));
         error
     }
@@ -124,6 +134,7 @@ impl Blame {
             self.clean(&words)
         );
         let mut error = self.error(ProviderErrorKind::InAnswer, what);
+        error.window = window_in(value, &words);
         error.code = code_of(value).map(|code| self.clean(&code));
         error.response_id = value.get("id").and_then(Value::as_str).map(|id| self.clean(id));
         error

@@ -21,6 +21,7 @@ mod sse;
 mod structured;
 mod tags;
 mod tools;
+mod window;
 
 pub use answer::{Answer, Event, GenerateResult, Usage};
 pub use chat::{EventStream, chat};
