@@ -77,6 +77,13 @@ describe("what is shown", () => {
     expect(screen.text()).not.toContain("app:");
   });
 
+  it("says whose a plugin is where its app does not stand before it", async () => {
+    lines = [line(2, { chain: "owner > plugin:chat/notes" }), line(1, {})];
+    await screen.show("#/activity");
+    await screen.shows("plugin Notebook of Talk");
+    expect(traces()[1]).not.toContain("Notebook of");
+  });
+
   it("puts what came of one call into one tree", async () => {
     lines = [
       line(3, { trace: "one", kind: "refusal", outcome: "refused", status: null, detail: "not a public address" }),

@@ -1,5 +1,6 @@
 import { createContext, useContext, useEffect, useMemo, useRef, useState } from "react";
 import type { ActivityEntry } from "../../api-activity";
+import { NO_APP } from "../../api-plugins";
 import { t } from "../../i18n";
 import { oneLine } from "../../parts/text";
 import { useEngine, useLoaded } from "../../state";
@@ -8,8 +9,8 @@ import { chainOf } from "./tree";
 /** Names for the ids that the log is written in. What has no name any more keeps its id. */
 export interface Names {
   app(id: string): string;
-  /** A caller of a chain: `owner`, `app:chat`, `plugin:chat/notes`. */
-  who(label: string): string;
+  /** A caller of a chain: `owner`, `app:chat`, `plugin:chat/notes`. `after` is who stands before it, if anyone does. */
+  who(label: string, after?: string): string;
   /** A text of the log, with the names of connections in place of their ids. */
   withConnections(text: string): string;
 }
@@ -26,7 +27,7 @@ export function namesOf({ apps, plugins, connections }: Known): Names {
   const app = (id: string) => name(apps.get(id) ?? id);
   return {
     app,
-    who(label) {
+    who(label, after) {
       const [kind, rest] = [label.split(":", 1)[0], label.slice(label.indexOf(":") + 1)];
       if (label === "owner") return t.activity.you;
       if (label === "command-line") return t.activity.commandLine;
@@ -34,7 +35,11 @@ export function namesOf({ apps, plugins, connections }: Known): Names {
       if (label === "" || label === "chrysalis") return t.activity.chrysalis;
       if (kind === "app" && rest !== label) return app(rest);
       if (kind === "plugin" && rest !== label) {
-        return t.activity.plugin(name(plugins.get(rest) ?? rest.slice(rest.indexOf("/") + 1)));
+        const [of, id] = [rest.slice(0, rest.indexOf("/")), rest.slice(rest.indexOf("/") + 1)];
+        const named = name(plugins.get(rest) ?? id);
+        // The app is named where nothing of it stands before, and where there is one.
+        const known = of === NO_APP || after === `app:${of}` || after?.startsWith(`plugin:${of}/`);
+        return known ? t.activity.plugin(named) : t.activity.pluginOf(named, app(of));
       }
       return name(label);
     },

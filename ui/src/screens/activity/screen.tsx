@@ -161,7 +161,7 @@ const NAMELESS = (id: string) => ({ id, name: id });
 
 /** All that the search looks through, as it is shown. */
 function searched(entry: ActivityEntry, names: Names): string {
-  const who = chainOf(entry).map((label) => names.who(label));
+  const who = chainOf(entry).map((label, at, all) => names.who(label, all[at - 1]));
   const what = [entry.target, entry.model, entry.detail].map((text) => names.withConnections(text));
   const text = [...who, ...what, kindWord(entry.kind), outcomeWord(entry.outcome), entry.status ?? ""].join(" ");
   return text.toLocaleLowerCase();

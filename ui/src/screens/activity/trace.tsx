@@ -68,7 +68,7 @@ export const OneTrace = memo(function OneTrace({ entries, onWhole, onStop }: Pro
   );
 }, alike);
 
-function Branch({ step }: { step: Step }) {
+function Branch({ step, after }: { step: Step; after?: string | undefined }) {
   const names = useNames();
   return (
     <div className="branch">
@@ -81,7 +81,7 @@ function Branch({ step }: { step: Step }) {
                 <span className="offscreen"> {t.activity.through} </span>
               </>
             ) : null}
-            <bdi>{names.who(who)}</bdi>
+            <bdi>{names.who(who, step.who[at - 1] ?? after)}</bdi>
           </span>
         ))}
       </p>
@@ -89,7 +89,7 @@ function Branch({ step }: { step: Step }) {
         {step.items.map((item) =>
           isStep(item) ? (
             <li key={`step ${item.who.join(" ")}`}>
-              <Branch step={item} />
+              <Branch step={item} after={step.who.at(-1)} />
             </li>
           ) : (
             <li key={item.id}>

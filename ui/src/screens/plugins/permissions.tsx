@@ -26,7 +26,6 @@ function State({ asked }: { asked: Permission }) {
         <p>
           <Foreign text={asked.policy} longest={600} />
         </p>
-        <p className="quiet">{t.plugins.forbiddenTodo}</p>
       </div>
     );
   }

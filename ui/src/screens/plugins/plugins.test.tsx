@@ -293,13 +293,13 @@ describe("budgets", () => {
   it("are changed in the units that are shown; what is no number changes nothing", async () => {
     await open();
     await screen.press("Change limits");
-    expect(screen.named<HTMLInputElement>("Disk, kept in all, in megabytes")[0]?.value).toBe("2");
-    await screen.enter("Tokens", "1,500");
+    expect(screen.named<HTMLInputElement>("Disk, in megabytes")[0]?.value).toBe("2");
+    await screen.enter("Tokens a day", "1,500");
     await screen.press("Save limits");
     await screen.shows("A limit is written in digits");
     expect(screen.asked).toEqual([]);
-    await screen.enter("Tokens", "");
-    await screen.enter("Network, in megabytes", "0.5");
+    await screen.enter("Tokens a day", "");
+    await screen.enter("Network a day, in megabytes", "0.5");
     await screen.press("Save limits");
     expect(screen.asked).toMatchObject([
       {

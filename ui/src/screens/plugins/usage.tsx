@@ -117,7 +117,7 @@ function Limits({ app, usage, onChanged, onClose }: LimitsProps) {
         {BUDGETS.map((budget) => (
           <Field
             key={budget}
-            label={inBytes(budget) ? t.usage.megabytes(t.usage.names[budget]) : t.usage.names[budget]}
+            label={t.usage.limits[budget]}
             inputMode="decimal"
             value={texts[budget]}
             onValue={(text) => setTexts({ ...texts, [budget]: text })}
