@@ -12,12 +12,18 @@
 //!   still open when the export's own promise settles is dropped.
 //! - `callNow(method, args)` does the same and stands still for the answer ([`Host::call_now`]).
 //! - `log(level, line)` logs a line ([`Host::log`]).
+//! - `native` is an object with functions in Rust (see `worker/native.rs`): texts to bytes and back, base64, addresses,
+//!   random bytes. Made when first read, as the next one is: read it where it is needed, not ahead.
+//! - `web` is an object with what plugins get of a browser's globals (see `worker/web.js`).
+//! - `run` is a number that is another one in each call.
 //! - `data` is [`Call::data`]; set just before `__makeHost` is called, not yet while the prelude itself runs.
 //!
 //! It must define `globalThis.__makeHost(data)`, whose result becomes the last argument of the export. Both globals are
 //! removed before the plugin's first line runs, so the plugin has of them only what the host object closes over. The
 //! prelude must keep `__sandbox` in a variable of its own to use it later. It is also the place to define `console`,
 //! `process` and whatever else plugins may expect: this crate adds no global of its own.
+//!
+//! An error that no promise's handler catches is logged as a line of level `error`, with its place.
 //!
 //! # What holds
 //!
@@ -34,6 +40,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the plugin sandbox rests on Linux (seccomp); other systems need a worker of their own first");
 
+mod check;
 pub mod frame;
 mod json;
 mod places;
@@ -44,6 +51,7 @@ mod run;
 #[doc(hidden)]
 pub mod worker;
 
+pub use check::check_syntax;
 pub use json::fits;
 pub use pool::{Pool, PoolOptions};
 pub use program::{Call, Ending, Failure, Host, Limits, Outcome, Program, ScriptError};

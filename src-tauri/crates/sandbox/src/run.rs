@@ -227,21 +227,7 @@ pub async fn run(
                     limit: call.limits.memory,
                 }
             } else {
-                let Failed {
-                    message,
-                    file,
-                    line,
-                    column,
-                    stack,
-                    ..
-                } = failed;
-                Failure::Script(Box::new(ScriptError {
-                    message,
-                    file,
-                    line,
-                    column,
-                    stack,
-                }))
+                Failure::Script(Box::new(failed.into()))
             };
             let worker = (clean && !memory && fit(&worker, running)).then_some(worker);
             Ended {
@@ -257,6 +243,40 @@ pub async fn run(
             result: Err(worker.ended(bad).await),
             worker: None,
         },
+    }
+}
+
+impl From<Failed> for ScriptError {
+    fn from(failed: Failed) -> ScriptError {
+        let Failed {
+            message,
+            file,
+            line,
+            column,
+            stack,
+            ..
+        } = failed;
+        ScriptError {
+            message,
+            file,
+            line,
+            column,
+            stack,
+        }
+    }
+}
+
+/// Sends one frame to a worker that runs nothing, gives its next one, and ends it.
+pub async fn ask(mut worker: Worker, question: &ToWorker, time: Duration) -> Result<FromWorker, Failure> {
+    let bytes = question.encode().map_err(|error| Failure::Limit(error.0.into()))?;
+    let asked = async {
+        worker.socket.write_all(&bytes).await.map_err(|_| Bad::Closed)?;
+        worker.frame().await
+    };
+    match tokio::time::timeout(time, asked).await {
+        Ok(Ok(frame)) => Ok(frame),
+        Ok(Err(bad)) => Err(worker.ended(bad).await),
+        Err(_) => Err(Failure::Timeout { limit: time }),
     }
 }
 

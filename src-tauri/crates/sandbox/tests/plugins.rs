@@ -318,3 +318,145 @@ async fn a_broken_prelude_is_named() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_file_is_checked_without_running_it() {
+    let check = async |source: &str| sandbox::check_syntax(&worker(), "plugin.js", source).await;
+    let source = "#!/usr/bin/env node\nimport { readFileSync } from 'node:fs';\nthrow new Error('ran'); for (;;) {}\n\
+        export const TOOLS = []; export async function handleTool() {}\nexport default class {}\nexport { readFileSync as read };";
+    assert_eq!(check(source).await.unwrap(), ["TOOLS", "default", "handleTool", "read"]);
+    assert_eq!(check("").await.unwrap(), Vec::<String>::new());
+    assert_eq!(check("#!only").await.unwrap(), Vec::<String>::new());
+    for (source, line, column, words) in [
+        ("let a = 1;\nlet  b = ;", 2, 10, "SyntaxError"),
+        ("let  b = ;", 1, 10, "SyntaxError"),
+        ("export const x = 1;\nexport const x = 2;\n", 2, 16, "SyntaxError"),
+        ("const x: number = 1;", 1, 8, "SyntaxError"),
+        ("import x from './other.js'", 0, 0, "a plugin is one file"),
+        ("import { nothing } from 'node:fs'", 0, 0, "nothing"),
+    ] {
+        match check(source).await {
+            Err(Failure::Script(error)) => {
+                assert!(error.to_string().contains(words), "{source}: {error}");
+                assert_eq!((error.line, error.column), (line, column), "{source}: {error:?}");
+            }
+            other => panic!("{source}: {other:?}"),
+        }
+    }
+    let result = sandbox::check_syntax("/nonexistent/worker".as_ref(), "plugin.js", "").await;
+    assert!(matches!(result, Err(Failure::Start(_))), "{result:?}");
+}
+
+#[tokio::test]
+async fn errors_after_an_await_and_in_made_functions_name_their_place() {
+    let pool = pool();
+    for (source, line, column, words) in [
+        (
+            "export async function main(h) {\n  await h.call('echo');\n  null.x;\n}",
+            3,
+            3,
+            "TypeError",
+        ),
+        (
+            "export async function main(h) {\n  await 1;\n  await (async () => {\n    throw new RangeError('deep') })();\n}",
+            4,
+            26,
+            "deep",
+        ),
+        (
+            "export const main = () => {\n  return new Function('a', 'null.x')(1);\n}",
+            2,
+            28,
+            "TypeError",
+        ),
+        (
+            "export const main = () => {\n  return new Function('let = ;');\n}",
+            2,
+            14,
+            "SyntaxError",
+        ),
+        (
+            "export const main = () => {\n  return (0, eval)('null.x');\n}",
+            2,
+            14,
+            "TypeError",
+        ),
+        (
+            "export const main = () => {\n  throw 'text';\n}",
+            0,
+            0,
+            "thrown: text (plugin.js)",
+        ),
+        (
+            "export async function main() { await 1; throw { code: 7 } }",
+            0,
+            0,
+            "thrown: {\"code\":7} (plugin.js)",
+        ),
+    ] {
+        let error = script_error(&pool, source).await;
+        assert_eq!(error.file, "plugin.js", "{source}");
+        assert!(error.to_string().contains(words), "{source}: {error}");
+        assert_eq!((error.line, error.column), (line, column), "{source}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn errors_nobody_caught_are_logged_with_their_place() {
+    let pool = pool();
+    let lines = async |source: &str| {
+        let host = host();
+        let program = program("a/b/c", source);
+        let result = pool.call(&program, call("main", json!([])), host.clone()).await;
+        let lines = host.lines.lock().unwrap().clone();
+        (result.is_ok(), lines)
+    };
+    let source = "export function main() {\n  (async () => { await null; null.x })();\n  return 1;\n}";
+    let (fine, logged) = lines(source).await;
+    assert!(fine);
+    assert_eq!(logged.len(), 1, "{logged:?}");
+    assert!(
+        logged[0].starts_with("error: error nobody caught: TypeError: "),
+        "{logged:?}"
+    );
+    assert!(logged[0].ends_with("(plugin.js:2:30)"), "{logged:?}");
+
+    let source = "export async function main(h) { Promise.reject('a'); await h.call('echo'); Promise.reject({ b: 1 }); h.call('fail') ; await h.call('echo') }";
+    let (fine, logged) = lines(source).await;
+    assert!(fine);
+    assert_eq!(
+        logged,
+        [
+            "error: error nobody caught: thrown: a (plugin.js)",
+            "error: error nobody caught: thrown: {\"b\":1} (plugin.js)",
+            "error: error nobody caught: Error: the engine says no"
+        ]
+    );
+
+    // Those that somebody caught, late or by the call itself, are nobody's business.
+    for (source, ends_well) in [
+        (
+            "export async function main(h) { const p = Promise.reject(1); await null; await p.catch(() => {}) }",
+            true,
+        ),
+        (
+            "export async function main(h) { try { await h.call('fail') } catch {} }",
+            true,
+        ),
+        ("export async function main(h) { await h.call('fail') }", false),
+        ("export async function main() { throw new Error('no') }", false),
+        ("export const main = () => Promise.reject(new Error('no'))", false),
+        ("throw new Error('at the top')", false),
+        ("await Promise.reject(1)", false),
+    ] {
+        let (fine, logged) = lines(source).await;
+        assert_eq!((fine, logged), (ends_well, Vec::new()), "{source}");
+    }
+    // A flood of them stays a few lines, and leaves nothing behind.
+    for _ in 0..3 {
+        let (fine, logged) =
+            lines("export function main() { for (let i = 0; i < 1e4; i++) Promise.reject(new Error(i)) }").await;
+        assert!(fine);
+        assert_eq!(logged.len(), 32);
+    }
+}

@@ -52,9 +52,9 @@ fn set_limit(ctx: &Ctx, bytes: u64) {
 
 fn words(ctx: &Ctx, stop: Stop, file: &str) -> Failed {
     let mut failed = match stop {
-        Stop::Engine(Error::Exception) => thrown(ctx, file),
+        Stop::Engine(Error::Exception) => thrown(ctx, ctx.catch(), file),
         Stop::Result => {
-            let mut failed = thrown(ctx, file);
+            let mut failed = thrown(ctx, ctx.catch(), file);
             failed.message = format!("the plugin's result cannot be turned into JSON: {}", failed.message);
             failed
         }
@@ -85,13 +85,14 @@ fn words(ctx: &Ctx, stop: Stop, file: &str) -> Failed {
     failed
 }
 
-fn thrown(ctx: &Ctx, file: &str) -> Failed {
-    let value = ctx.catch();
+/// The words for a thrown value. An error carries its place along; anything else says just whose it is.
+pub fn thrown<'js>(ctx: &Ctx<'js>, value: Value<'js>, file: &str) -> Failed {
     let Some(error) = value.as_exception() else {
         let null = value.is_null() || value.type_of() == Type::Uninitialized;
         return Failed {
             null,
             message: format!("thrown: {}", text(ctx, value)),
+            file: file.into(),
             clean: true,
             ..Failed::default()
         };

@@ -2,9 +2,14 @@
 
 pub mod channel;
 mod describe;
+mod intrinsics;
 pub mod lock;
 mod modules;
+mod native;
+mod rejections;
 mod script;
+
+use std::mem::ManuallyDrop;
 
 use channel::{Channel, Gone};
 use script::Script;
@@ -47,11 +52,18 @@ fn serve() -> Result<(), Gone> {
         return Err(Gone::Broken("the first frame must say what to run"));
     };
     channel.for_memory(memory);
-    let mut script = Script::new(channel.clone(), file, source, prelude, memory, persistent);
+    // Never dropped: the process ends with it, and the kernel takes everything back at once.
+    let script = Script::new(channel.clone(), file, source, prelude, memory, persistent);
+    let mut script = ManuallyDrop::new(script);
     loop {
         script.prepare();
-        let ToWorker::Run { export, args, data } = channel.receive()? else {
-            return Err(Gone::Broken("nothing waits for this frame"));
+        let (export, args, data) = match channel.receive()? {
+            ToWorker::Run { export, args, data } => (export, args, data),
+            ToWorker::Check => {
+                channel.send(&script.check())?;
+                continue;
+            }
+            _ => return Err(Gone::Broken("nothing waits for this frame")),
         };
         let last = script.run(&export, args, data)?;
         channel.send(&last)?;

@@ -1,22 +1,16 @@
 //! The JavaScript engine of a worker and one run of one export in it.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeMap,
-    rc::Rc,
-};
+use std::rc::Rc;
 
 use rquickjs::{
-    Array, Coerced, Context, Ctx, Error, Exception, Function, Module, Object, Persistent, Promise, Runtime, Value,
-    WriteOptions,
-    function::{Args, Opt},
-    module::Declared,
-    promise::PromiseState,
+    Array, Context, Ctx, Error, Exception, Function, Module, Object, Persistent, Promise, Runtime, Value, WriteOptions,
+    function::Args, module::Declared, object::Filter, promise::PromiseState,
 };
 
 use super::{
     channel::{Channel, Gone},
     describe::{self, Stop},
+    intrinsics::{Shared, intrinsics, stringify},
     modules::Inert,
 };
 use crate::frame::{Answer, Failed, FromWorker, ToWorker};
@@ -27,10 +21,6 @@ const STACK: usize = 1 << 20;
 /// Jobs left over when the answer stands (a `then` behind it, say) that are still run. A worker with more is replaced:
 /// jobs must never run in a later call.
 const LAST_JOBS: u32 = 1000;
-
-/// Log frames one run may send, and characters in each. The host keeps fewer: this only spares both sides the flood.
-const LOG_FRAMES: u32 = 1000;
-const LOG_CHARS: usize = 2000;
 
 /// Name of the prelude in stacks.
 const PRELUDE: &str = "host";
@@ -78,16 +68,6 @@ struct Texts {
     compiled_prelude: Option<Vec<u8>>,
 }
 
-type Settle = (Persistent<Function<'static>>, Persistent<Function<'static>>);
-
-/// What the intrinsics share with the loop.
-struct Shared {
-    channel: Channel,
-    open: RefCell<BTreeMap<u32, Settle>>,
-    next: Cell<u32>,
-    logged: Cell<u32>,
-}
-
 impl Script {
     pub fn new(
         channel: Channel,
@@ -97,14 +77,8 @@ impl Script {
         memory: u64,
         persistent: bool,
     ) -> Script {
-        let shared = Shared {
-            channel,
-            open: RefCell::default(),
-            next: Cell::new(1),
-            logged: Cell::new(0),
-        };
         Script {
-            shared: Rc::new(shared),
+            shared: Rc::new(Shared::new(channel)),
             fresh: None,
             used: None,
             runtime: None,
@@ -139,6 +113,10 @@ impl Script {
             runtime.set_memory_limit(usize::try_from(self.memory).unwrap_or(usize::MAX));
             runtime.set_max_stack_size(STACK);
             runtime.set_loader(Inert, Inert);
+            let shared = self.shared.clone();
+            runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
+                shared.rejections.note(&ctx, promise, reason, handled);
+            })));
             self.runtime = Some(runtime);
         }
         let Some(runtime) = &self.runtime else {
@@ -162,6 +140,7 @@ impl Script {
     /// Runs one export to its end. An error means that the host is gone.
     pub fn run(&mut self, export: &str, args: String, data: String) -> Result<FromWorker, Gone> {
         self.shared.logged.set(0);
+        self.shared.runs.set(self.shared.runs.get().wrapping_add(1));
         let mut fresh = match self.fresh.take() {
             Some(fresh) => fresh,
             None => match self.build() {
@@ -172,9 +151,14 @@ impl Script {
         let context = fresh.context.clone();
         let (shared, texts) = (&self.shared, &mut self.texts);
         let last = context.with(|ctx| {
-            let run = Run { ctx: &ctx, shared };
+            let run = Run {
+                ctx: &ctx,
+                shared,
+                file: texts.file.clone(),
+            };
             let result = run.all(&mut fresh, texts, export, args, data);
             let left = run.last_jobs();
+            run.tell_rejections();
             match result {
                 Ok((exported, value)) => Ok(FromWorker::Done {
                     exported,
@@ -198,9 +182,29 @@ impl Script {
         Ok(last)
     }
 
+    /// Compiles the plugin's module, links it, and runs nothing of it: `Done` with the JSON array of its exports' names, or
+    /// what is wrong with it.
+    pub fn check(&mut self) -> FromWorker {
+        let context = match self.build() {
+            Ok(fresh) => fresh.context,
+            Err(failed) => return FromWorker::Failed(failed),
+        };
+        let texts = &self.texts;
+        context.with(|ctx| match exports(&ctx, &texts.file, &texts.source) {
+            Ok(names) => FromWorker::Done {
+                exported: true,
+                value: serde_json::Value::from(names).to_string(),
+                heap: heap(),
+                clean: false,
+            },
+            Err(stop) => FromWorker::Failed(describe::failed(&ctx, stop, &texts.file, self.memory)),
+        })
+    }
+
     /// Puts everything of the last run away, after its result was sent.
     pub fn clean_up(&mut self) {
         self.shared.open.borrow_mut().clear();
+        self.shared.rejections.clear();
         if self.persistent && self.clean {
             self.fresh = self.used.take();
             return;
@@ -219,17 +223,44 @@ impl Script {
 }
 
 /// A text with the place of its bytecode: name, text, bytecode.
-type Source<'a> = (&'a str, &'a str, &'a mut Option<Vec<u8>>);
+pub type Source<'a> = (&'a str, &'a str, &'a mut Option<Vec<u8>>);
 
-/// Compiles a module the first time and takes the bytecode from then on.
-fn declare<'js>(ctx: &Ctx<'js>, (name, text, compiled): Source) -> Result<Module<'js, Declared>, Error> {
+/// Compiles a module the first time and takes the bytecode from then on. `ours` is text of ours, of which nobody needs
+/// to read the source in a function's `toString`.
+pub fn declare<'js>(
+    ctx: &Ctx<'js>,
+    (name, text, compiled): Source,
+    ours: bool,
+) -> Result<Module<'js, Declared>, Error> {
     if let Some(bytes) = compiled {
         // SAFETY: these bytes were written by this process's own engine in the branch below and have not left it.
         return unsafe { Module::load(ctx.clone(), bytes) };
     }
     let module = Module::declare(ctx.clone(), name, text)?;
-    *compiled = Some(module.write(WriteOptions::default())?);
+    *compiled = Some(module.write(WriteOptions {
+        strip_source: ours,
+        ..WriteOptions::default()
+    })?);
     Ok(module)
+}
+
+/// Names of a module's exports, without running it. As it is, it is compiled only, for errors with the right place. Names
+/// are known once a module is linked, and linking is the first part of evaluating: the module is held up before its
+/// own first statement by an `await` that nobody goes on from.
+fn exports(ctx: &Ctx, file: &str, source: &str) -> Result<Vec<String>, Stop> {
+    Module::declare(ctx.clone(), file, source)?;
+    let start = match source.strip_prefix("#!") {
+        Some(rest) => source.len() - rest.find(['\n', '\r']).map_or("", |end| &rest[end..]).len(),
+        None => 0,
+    };
+    let (hashbang, rest) = source.split_at(start);
+    let held = format!("{hashbang}\nawait 0;{rest}");
+    let (module, _) = Module::declare(ctx.clone(), file, held)?.eval()?;
+    let mut names = Vec::new();
+    for name in module.namespace()?.own_keys::<String>(Filter::new().string()) {
+        names.push(name?);
+    }
+    Ok(names)
 }
 
 type Prepared = (Persistent<Object<'static>>, Persistent<Function<'static>>);
@@ -238,7 +269,7 @@ fn run_prelude(ctx: &Ctx, shared: &Rc<Shared>, prelude: Source) -> Result<Prepar
     let globals = ctx.globals();
     let sandbox = intrinsics(ctx, shared)?;
     globals.set("__sandbox", sandbox.clone())?;
-    let (_, done) = declare(ctx, prelude)?.eval()?;
+    let (_, done) = declare(ctx, prelude, true)?.eval()?;
     done.finish::<()>()?;
     let make_host: Function = globals
         .get("__makeHost")
@@ -248,92 +279,10 @@ fn run_prelude(ctx: &Ctx, shared: &Rc<Shared>, prelude: Source) -> Result<Prepar
     Ok((Persistent::save(ctx, sandbox), Persistent::save(ctx, make_host)))
 }
 
-/// `__sandbox`, the prelude's way to the host.
-fn intrinsics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js>, Error> {
-    let object = Object::new(ctx.clone())?;
-
-    let own = shared.clone();
-    let call = move |ctx: Ctx<'js>, method: String, args: Opt<Value<'js>>| -> Result<Promise<'js>, Error> {
-        let args = stringify(&ctx, args.0)?;
-        let (promise, resolve, reject) = ctx.promise()?;
-        let id = own.next.get();
-        own.next.set(id.wrapping_add(1));
-        own.channel
-            .hold(&FromWorker::Call { id, method, args })
-            .map_err(|error| Exception::throw_range(&ctx, &format!("the arguments of this call are {}", error.0)))?;
-        let settle = (Persistent::save(&ctx, resolve), Persistent::save(&ctx, reject));
-        own.open.borrow_mut().insert(id, settle);
-        Ok(promise)
-    };
-    object.set("call", Function::new(ctx.clone(), call)?)?;
-
-    let own = shared.clone();
-    let call_now = move |ctx: Ctx<'js>, method: String, args: Opt<Value<'js>>| -> Result<Value<'js>, Error> {
-        let args = stringify(&ctx, args.0)?;
-        // Held and not yet sent: an error here is an argument that is too large, and the plugin's to handle.
-        own.channel
-            .hold(&FromWorker::CallNow { method, args })
-            .map_err(|error| Exception::throw_range(&ctx, &format!("the arguments of this call are {}", error.0)))?;
-        match own.channel.flush().and_then(|()| own.channel.receive()) {
-            Ok(ToWorker::AnswerNow(Ok(json))) => ctx.json_parse(json),
-            Ok(ToWorker::AnswerNow(Err(message))) => Err(Exception::throw_message(&ctx, &message)),
-            // The host is gone or talks of something else: there is nobody left to run for.
-            // SAFETY: ends the process.
-            _ => unsafe { libc::_exit(3) },
-        }
-    };
-    object.set("callNow", Function::new(ctx.clone(), call_now)?)?;
-
-    let own = shared.clone();
-    let log = move |level: Coerced<String>, line: Coerced<String>| {
-        let count = own.logged.get();
-        if count < LOG_FRAMES {
-            own.logged.set(count + 1);
-            let line = line.0.chars().take(LOG_CHARS).collect();
-            let level = level.0.chars().take(16).collect();
-            // A closed socket is noticed at the next frame that matters.
-            let _ = own.channel.send(&FromWorker::Log { level, line });
-        }
-    };
-    object.set("log", Function::new(ctx.clone(), log)?)?;
-    Ok(object)
-}
-
-/// JSON text of a value; what JSON has no word for (undefined, a function) is `null`.
-fn stringify<'js>(ctx: &Ctx<'js>, value: Option<Value<'js>>) -> Result<String, Error> {
-    match value.map(|value| ctx.json_stringify(value)).transpose()?.flatten() {
-        Some(text) => Ok(whole(text.to_string()?)),
-        None => Ok("null".into()),
-    }
-}
-
-/// JavaScript texts may hold halves of surrogate pairs. JSON escapes them (`\ud83d`), and Rust, like every other reader
-/// of UTF-8, has no place for them: each becomes U+FFFD. Whole pairs are never escaped by the engine.
-fn whole(json: String) -> String {
-    if !json.contains("\\ud") {
-        return json;
-    }
-    let mut bytes = json.into_bytes();
-    let mut at = 0;
-    while at + 1 < bytes.len() {
-        if bytes[at] != b'\\' {
-            at += 1;
-        } else if at + 6 <= bytes.len()
-            && bytes[at + 1..].starts_with(b"ud")
-            && bytes.get(at + 3).is_some_and(|byte| matches!(byte, b'8'..=b'f'))
-        {
-            bytes[at + 1..at + 6].copy_from_slice(b"ufffd");
-            at += 6;
-        } else {
-            at += 2;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 struct Run<'a, 'js> {
     ctx: &'a Ctx<'js>,
     shared: &'a Shared,
+    file: String,
 }
 
 impl<'js> Run<'_, 'js> {
@@ -347,13 +296,15 @@ impl<'js> Run<'_, 'js> {
     ) -> Result<(bool, String), Stop> {
         let ctx = self.ctx;
         let data = ctx.json_parse(data)?;
-        fresh.sandbox.clone().restore(ctx)?.set("data", data.clone())?;
+        let sandbox = fresh.sandbox.clone().restore(ctx)?;
+        sandbox.set("data", data.clone())?;
+        sandbox.set("run", self.shared.runs.get())?;
         let host: Value = fresh.make_host.clone().restore(ctx)?.call((data,))?;
         let exports = match &fresh.exports {
             Some(exports) => exports.clone().restore(ctx)?,
             None => {
                 let source = (texts.file.as_str(), texts.source.as_str(), &mut texts.compiled_source);
-                let (module, done) = declare(ctx, source)?.eval()?;
+                let (module, done) = declare(ctx, source, false)?.eval()?;
                 self.drive(&done)?;
                 done.result::<Value>().transpose()?;
                 let exports = module.namespace()?;
@@ -400,6 +351,7 @@ impl<'js> Run<'_, 'js> {
 
     /// Runs jobs, and waits for the host when there are none, until the promise has settled.
     fn drive(&self, promise: &Promise<'js>) -> Result<(), Stop> {
+        self.shared.rejections.ours(promise.as_value());
         loop {
             while promise.state() == PromiseState::Pending && self.ctx.execute_pending_job() {}
             if promise.state() != PromiseState::Pending {
@@ -410,6 +362,7 @@ impl<'js> Run<'_, 'js> {
                     "the plugin waits for a promise that can never settle: no call to the engine is open".into(),
                 ));
             }
+            self.tell_rejections();
             self.shared.channel.send(&FromWorker::Waiting)?;
             match self.shared.channel.receive()? {
                 ToWorker::Answers(answers) => answers
@@ -438,6 +391,13 @@ impl<'js> Run<'_, 'js> {
         Ok(())
     }
 
+    /// Logs the errors that nobody has caught until now.
+    fn tell_rejections(&self) {
+        for line in self.shared.rejections.lines(self.ctx, &self.file) {
+            self.shared.log("error", &line);
+        }
+    }
+
     /// Lets the plugin finish what needs nobody else. Says whether something is left.
     fn last_jobs(&self) -> bool {
         (0..LAST_JOBS).all(|_| self.ctx.execute_pending_job())
@@ -454,17 +414,4 @@ fn heap() -> u64 {
     }
     #[cfg(not(target_env = "gnu"))]
     0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::whole;
-
-    #[test]
-    fn half_surrogates_become_the_replacement_character() {
-        assert_eq!(
-            whole(r#"["\ud800x","\\ud800","\ud7ff","\udfff"]"#.into()),
-            r#"["\ufffdx","\\ud800","\ud7ff","\ufffd"]"#
-        );
-    }
 }
