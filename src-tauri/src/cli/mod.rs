@@ -1,6 +1,7 @@
 //! The command line. Two stages: what was typed ([`Args`]), then what it means.
 
 mod app;
+mod plugin;
 mod serve;
 
 use std::io::{BufRead, IsTerminal};
@@ -50,6 +51,9 @@ enum Command {
     /// Add, list and remove apps
     #[command(subcommand)]
     App(app::AppCommand),
+    /// Check, call and allow plugins
+    #[command(subcommand)]
+    Plugin(plugin::PluginCommand),
 }
 
 pub fn run() -> ExitCode {
@@ -66,18 +70,20 @@ pub fn run() -> ExitCode {
         Err(error) => return failed(&error),
     };
     let done = runtime.block_on(async {
-        match command {
+        let done = match command {
             Command::Paths => print_paths(&home),
             Command::ResetPassword { name } => reset_password(&home, &name).await,
             Command::Serve { port, no_open } => serve::run(&home, port, no_open).await,
             Command::App(command) => app::run(&home, command).await,
+            Command::Plugin(command) => return plugin::run(&home, command).await,
+        };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error),
         }
     });
     runtime.shutdown_background();
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
-    }
+    done
 }
 
 fn failed(error: &str) -> ExitCode {
