@@ -105,6 +105,24 @@ impl Permissions {
         ))
     }
 
+    /// Everything that exactly this code may use.
+    pub fn all(
+        &self,
+        account: &AccountId,
+        app: &AppId,
+        plugin: &PluginId,
+        code: CodeHash,
+    ) -> Result<Vec<Capability>, DbError> {
+        if !self.db.plugin_enabled(account, app, plugin)? {
+            return Ok(Vec::new());
+        }
+        let grants = self.db.grants(account, app, plugin)?;
+        let counts = |c: &Capability| {
+            grants.iter().any(|grant| grant.allows(*c, code)) && self.policy.forbids(app, plugin, *c).is_none()
+        };
+        Ok(Capability::ALL.into_iter().filter(counts).collect())
+    }
+
     /// How everything that `manifest` asks for stands.
     pub fn states(
         &self,

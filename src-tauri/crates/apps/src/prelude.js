@@ -3,7 +3,8 @@
 // on the worker's own socket. What few plugins use is made when it is first touched: this runs before every call.
 (() => {
   "use strict";
-  const { call, callNow, log, native } = globalThis.__sandbox;
+  const sandbox = globalThis.__sandbox;
+  const { call, callNow, log } = sandbox;
   const text = (value) => {
     if (typeof value === "string") return value;
     try {
@@ -24,8 +25,8 @@
   };
 
   // Bytes travel as base64.
-  const toBytes = (base64) => native.base64Decode(base64);
-  const toWire = (value) => (typeof value === "string" ? { text: value } : { base64: native.base64Encode(asBytes(value)) });
+  const toBytes = (base64) => sandbox.native.base64Decode(base64);
+  const toWire = (value) => (typeof value === "string" ? { text: value } : { base64: sandbox.native.base64Encode(asBytes(value)) });
   const asBytes = (value) => {
     if (value instanceof Uint8Array) return value;
     if (value instanceof ArrayBuffer) return new Uint8Array(value);
@@ -152,7 +153,7 @@
       readBytes: (path) => toBytes(callNow("fs.readBase64", [path])),
       readChunk: (path, offset, length) => toBytes(callNow("fs.readChunk", [path, offset, length])),
       write: (path, value) => void callNow("fs.write", [path, value]),
-      writeBytes: (path, bytes) => void callNow("fs.writeBase64", [path, native.base64Encode(asBytes(bytes))]),
+      writeBytes: (path, bytes) => void callNow("fs.writeBase64", [path, sandbox.native.base64Encode(asBytes(bytes))]),
       append: (path, value) => void callNow("fs.append", [path, toWire(value)]),
       mkdir: (path) => void callNow("fs.mkdir", [path]),
       list: (path = ".") => callNow("fs.list", [path]),

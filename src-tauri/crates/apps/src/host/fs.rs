@@ -43,6 +43,19 @@ struct Work {
     writers: HashMap<u64, (String, Upload)>,
 }
 
+impl Drop for Files {
+    /// Undoes what was begun and not ended, not on the thread that everybody waits for.
+    fn drop(&mut self) {
+        let work = std::mem::take(&mut *self.work.lock());
+        if work.transaction.is_none() && work.writers.is_empty() {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn_blocking(move || drop(work));
+        }
+    }
+}
+
 /// The arguments of one method, read with errors that name it.
 struct Args<'a> {
     method: &'a str,
@@ -382,10 +395,12 @@ impl Files {
 
     /// Undoes transaction `id` when it is open for too long. To be awaited beside the call.
     pub fn lapse(&self, id: u64) -> impl Future<Output = ()> + Send + 'static {
-        let work = self.work.clone();
+        // Not held on to: with the call that began it, the transaction ends at once.
+        let work = Arc::downgrade(&self.work);
         async move {
             tokio::time::sleep(TRANSACTION).await;
             let undo = move || {
+                let Some(work) = work.upgrade() else { return };
                 let mut work = work.lock();
                 if work.transaction.as_ref().is_some_and(|(open, _)| *open == id) {
                     work.transaction = None;

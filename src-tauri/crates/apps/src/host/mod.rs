@@ -215,14 +215,19 @@ impl GuestHost {
 
     /// What the prelude makes the host object of.
     pub fn call_data(&self, results: &Results) -> Value {
-        let permissions: Map<String, Value> = Capability::ALL
-            .into_iter()
-            .map(|capability| (capability.as_str().to_owned(), self.granted(capability).into()))
-            .collect();
-        let (app, plugin) = match self.who.ids() {
-            Ok((_, app, plugin)) => (app.as_str(), plugin.as_str()),
-            Err(_) => ("", ""),
+        let who = &self.who;
+        let (app, plugin, may) = match who.ids() {
+            Ok((account, app, plugin)) => {
+                // What cannot be read is not allowed; each call is judged anew anyway.
+                let may = who.permissions.all(account, app, plugin, who.code).unwrap_or_default();
+                (app.as_str(), plugin.as_str(), may)
+            }
+            Err(_) => ("", "", Vec::new()),
         };
+        let permissions: Map<String, Value> = may
+            .into_iter()
+            .map(|capability| (capability.as_str().to_owned(), true.into()))
+            .collect();
         json!({
             "results": results.results, "embedResults": results.embed_results, "netResults": results.net_results,
             "siblingTools": self.siblings, "permissions": permissions,
