@@ -124,11 +124,13 @@ async fn the_whole_has_a_time() {
     assert!(matches!(error, NetError::TimedOut { .. }), "{error}");
     assert!(circle.seen() > 1);
     // The call's own deadline, when it is sooner.
+    let began = Instant::now();
     let error = net
         .fetch(&context().within(Duration::from_millis(200)), get(&silent, free()))
         .await
         .unwrap_err();
     assert!(matches!(error, NetError::TimedOut { .. }), "{error}");
+    assert!(began.elapsed() < PATIENCE, "the request's own 15 s were waited for");
     eventually("every line is closed", || log.ends().len() == log.opened().len()).await;
 }
 
