@@ -13,7 +13,6 @@ const CODE: &str = r#"export async function handleRoute(req, host) {
   if (req.path === "/null") return { json: null.text };
   if (req.path === "/later") { await host.sleep(1); throw new Error("on purpose"); }
   if (req.path === "/put") { host.store.put("n", req.body); return { json: host.store.keys() }; }
-  if (req.path === "/escape") return { text: "a\u001b[2Jb" };
 }
 "#;
 

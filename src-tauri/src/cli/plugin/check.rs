@@ -494,7 +494,9 @@ fn compare(
     }
     let mut at = report.at(place.join("manifest.json"));
     for (i, capability) in manifest.permissions.iter().enumerate() {
-        if !code::may_use(source, exports, *capability) {
+        // Hooks need "llm" beside their own permission.
+        let for_hooks = *capability == Capability::Llm && code::may_use(source, exports, Capability::Hooks);
+        if !for_hooks && !code::may_use(source, exports, *capability) {
             let text = format!(
                 "\"{}\" is listed, and nothing in plugin.js seems to use it",
                 capability.as_str()
