@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::chunk::Progress;
 use crate::error::{Blame, error_in};
 use crate::http_in::{Ask, Asked, Refusal, is_web_page};
-use crate::request::{Quirk, Round};
+use crate::request::{Quirk, Round, THINKING};
 use crate::sse::{SseEvent, SseParser};
 use crate::{Endpoint, Event, GenerateRequest, ProviderError, ProviderErrorKind};
 
@@ -380,9 +380,23 @@ fn without_what_it_refused(refusal: &Refusal, body: &Map<String, Value>, quirk: 
             Some(_) => less.no_choice = true,
             None => return None,
         }
+    } else if sends_thinking_back(body, &words) {
+        less.no_thinking_back = true;
     } else if words.contains("stream_options") {
         // Older servers refuse the option they do not know. Token counts are worth one more try, not a failure.
         less.no_stream_options = true;
     }
     (less != quirk).then_some(less)
+}
+
+/// Whether a message has a field for thinking that these words name.
+fn sends_thinking_back(body: &Map<String, Value>, words: &str) -> bool {
+    let messages = body.get("messages").and_then(Value::as_array);
+    let mut named = THINKING.iter().filter(|name| words.contains(**name));
+    named.any(|name| {
+        messages
+            .into_iter()
+            .flatten()
+            .any(|message| message.get(name).is_some())
+    })
 }

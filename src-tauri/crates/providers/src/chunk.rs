@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::calls::{Piece, ToolCalls};
+use crate::request::THINKING;
 use crate::{Event, Usage};
 
 /// What an answer has said about itself so far.
@@ -67,9 +68,9 @@ impl Progress {
 
     fn read_part(&mut self, part: &Value, out: &mut Vec<Event>) {
         // The same thinking often comes under two names at once; the first one that has any is taken.
-        let thinking = ["reasoning_content", "reasoning", "thinking"]
-            .iter()
-            .map(|name| (*name, text_of(part.get(*name))))
+        let thinking = THINKING
+            .into_iter()
+            .map(|name| (name, text_of(part.get(name))))
             .find(|(_, text)| !text.is_empty());
         if let Some((name, text)) = thinking {
             self.thinking

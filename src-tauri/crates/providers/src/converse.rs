@@ -314,9 +314,9 @@ impl Talk {
             let json = match handed_in {
                 Some(call) => match call.args() {
                     Ok(args) => Some(structured.unwrap(Value::Object(args))),
-                    Err(_) => structured.from_text(&self.said.text),
+                    Err(_) => structured.read_text(&self.said.text),
                 },
-                None if calls.is_empty() || self.last_round() => structured.from_text(&self.said.text),
+                None if calls.is_empty() || self.last_round() => structured.read_text(&self.said.text),
                 None => None,
             };
             self.queue.extend(json.map(Event::Json));

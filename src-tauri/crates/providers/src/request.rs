@@ -166,6 +166,9 @@ const OWN_FIELDS: [&str; 8] = [
     "function_call",
 ];
 
+/// The names under which servers send what a model thought; the first is the commonest.
+pub(crate) const THINKING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
 /// What one round sends beside the request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Round {
@@ -194,6 +197,8 @@ pub(crate) struct Quirk {
     pub(crate) no_named_choice: bool,
     /// `tool_choice` is refused altogether.
     pub(crate) no_choice: bool,
+    /// Does not take back what it thought before it called a tool.
+    pub(crate) no_thinking_back: bool,
     /// Refuses to answer without reasoning.
     pub(crate) must_reason: bool,
 }
@@ -243,6 +248,11 @@ impl GenerateRequest {
             messages.push(json!({"role": "assistant", "content": text}));
         }
         messages.extend(round.since.iter().cloned());
+        if quirk.no_thinking_back {
+            for message in messages.iter_mut().filter_map(Value::as_object_mut) {
+                message.retain(|name, _| !THINKING.contains(&name.as_str()));
+            }
+        }
         let mut body = Map::new();
         if let Some(preset) = &self.preset_params {
             // JSON has no NaN; serde_json turns one into null, which servers refuse.

@@ -33,7 +33,7 @@ impl Structured {
     }
 
     /// For servers that call no tools: an answer that is JSON, also in a code fence.
-    pub(crate) fn from_text(&self, text: &str) -> Option<Value> {
+    pub(crate) fn read_text(&self, text: &str) -> Option<Value> {
         let text = text.trim();
         let text = match text.strip_prefix("```") {
             Some(fenced) => {
@@ -103,7 +103,7 @@ mod tests {
             list.unwrap(json!({"value": 1, "more": 2})),
             json!({"value": 1, "more": 2})
         );
-        assert_eq!(list.from_text("[1, 2]"), Some(json!([1, 2])));
+        assert_eq!(list.read_text("[1, 2]"), Some(json!([1, 2])));
         let object = Structured::new(&json!({"properties": {"value": {}}}));
         assert_eq!(
             object.parameters,
@@ -130,10 +130,10 @@ mod tests {
             "```\n{\"a\": 1}",
             "{\"a\": 1} is it.",
         ] {
-            assert_eq!(object.from_text(text), good, "{text}");
+            assert_eq!(object.read_text(text), good, "{text}");
         }
         for text in ["", "5", "Here: {}", "{\"a\": ", "{a: 1}", "```"] {
-            assert_eq!(object.from_text(text), None, "{text}");
+            assert_eq!(object.read_text(text), None, "{text}");
         }
     }
 }

@@ -524,6 +524,36 @@ async fn a_model_that_must_reason_is_asked_again_at_the_lowest_level() {
 }
 
 #[tokio::test]
+async fn thinking_that_a_server_does_not_take_back_is_left_out() {
+    let server = Server::answering(|request| {
+        let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+        match body["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|message| message["role"] == "assistant")
+        {
+            None => events(
+                &(chunk(json!({"reasoning_content": "hm"}))
+                    + &calls(json!([call(0, "x", "add", &json!({}))]))
+                    + &end("tool_calls", 1, 1)),
+            ),
+            Some(turn) if turn.get("reasoning_content").is_some() => json_reply(
+                "400 Bad Request",
+                json!({"message": "property 'messages.1.assistant.reasoning_content' is unsupported"}),
+            ),
+            Some(_) => events(&(delta("ok") + &stop())),
+        }
+    })
+    .await;
+    let (_, result) = talk(&server.endpoint(), asked(json!({})), Arc::new(Bench::default())).await;
+    assert_eq!(
+        (result.text.as_str(), result.error, server.bodies().len()),
+        ("ok", None, 3)
+    );
+}
+
+#[tokio::test]
 async fn inline_thinking_is_split_off_only_when_asked() {
     let body: String = ["<th", "ink>hm", "</thi", "nk>\n\n", "Yes."].map(delta).concat() + &stop();
     let server = serving(vec![body]).await;
