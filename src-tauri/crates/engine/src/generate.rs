@@ -37,7 +37,8 @@ impl Engine {
         let app = context.chain.iter().rev().find_map(|c| c.app()).cloned();
         // A tool answers a model that waits: what it asks of a model in turn has no tools, hooks or streaming (contract
         // section 3.3), so that models and tools cannot go round in circles.
-        let bare = from == Entry::Tool;
+        // The same for one that says which tools it offers: it is asked while a request is made ready.
+        let bare = matches!(from, Entry::Tool | Entry::AppTools);
         if bare && let Some(fields) = request.as_object_mut() {
             for field in ["tools", "wantsTools", "stream", "streamDecode"] {
                 fields.remove(field);

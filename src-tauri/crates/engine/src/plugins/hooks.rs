@@ -57,8 +57,8 @@ impl Engine {
     /// Runs the chain over a request, or over the answer to one. In ascending priority, then by id; what a later hook sets
     /// replaces what an earlier one set; one that fails is skipped.
     pub(crate) async fn hooks(&self, asking: &Asking<'_>, hook: Hook, request: &mut Value, result: &mut Value) {
-        // Requests that hooks make themselves never meet the chain again, nor do those of tools.
-        if matches!(asking.from, Entry::Hook | Entry::Tool) {
+        // Requests that hooks make themselves never meet the chain again, nor do those of tools and of who offers them.
+        if matches!(asking.from, Entry::Hook | Entry::Tool | Entry::AppTools) {
             return;
         }
         let Some(Caller::Plugin { account, app, plugin }) = asking.context.chain.last() else {
