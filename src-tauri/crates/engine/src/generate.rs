@@ -285,6 +285,14 @@ impl Run {
                     text.push_str(&shown);
                     self.answer.push(&shown, "")
                 }
+                // Structured output on its way: only fields that were asked for are text to show.
+                ModelEvent::JsonDelta(delta) => {
+                    bytes += delta.len();
+                    let shown = decoder.as_mut().filter(|_| !muted).map(|decoder| decoder.push(&delta));
+                    let shown = shown.unwrap_or_default();
+                    text.push_str(&shown);
+                    self.answer.push(&shown, "")
+                }
                 ModelEvent::Thinking(delta) if !muted => {
                     bytes += delta.len();
                     thinking.push_str(&delta);

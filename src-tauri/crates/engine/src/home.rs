@@ -162,6 +162,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         workspaces: Default::default(),
         streams: Default::default(),
         lists: Default::default(),
+        quirks: Default::default(),
         frames: Default::default(),
         page_sessions: Default::default(),
         throttle: Throttle::new(),

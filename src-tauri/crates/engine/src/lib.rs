@@ -116,6 +116,8 @@ struct Inner {
     plugins: Plugins,
     streams: Streams,
     lists: ModelLists,
+    /// What model servers turned out not to take, so that it is found out once.
+    quirks: providers::Quirks,
     frames: Frames,
     page_sessions: PageSessions,
     throttle: Throttle,
@@ -196,6 +198,9 @@ impl Engine {
     }
     pub(crate) fn model_lists(&self) -> &ModelLists {
         &self.0.lists
+    }
+    pub(crate) fn quirks(&self) -> &providers::Quirks {
+        &self.0.quirks
     }
     pub(crate) fn frames(&self) -> &Frames {
         &self.0.frames

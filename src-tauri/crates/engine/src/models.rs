@@ -59,6 +59,7 @@ impl Engine {
             Url::parse(&row.base_url).map_err(|e| format!("Connection \"{}\" has a bad address: {e}", row.name))?;
         let mut endpoint = Endpoint::new(&row.id, &row.name, url);
         endpoint.key = self.key_of(account, row);
+        endpoint.quirks = self.quirks().clone();
         Ok(endpoint)
     }
 
