@@ -289,6 +289,8 @@ function Reach({ app }: { app: AppCard }) {
   if (!loaded.value) return <p className="card-reach quiet">&nbsp;</p>;
   const running = loaded.value.plugins.filter((p) => p.enabled);
   const granted = running.flatMap((p) => p.permissions.filter((asked) => asked.state === "granted" && !asked.policy));
+  // Where it reaches stands before what it does here.
+  granted.sort((a, b) => Number(b.hosts.length > 0) - Number(a.hosts.length > 0));
   const sentences = [
     ...new Set(
       granted.map(({ sentence, hosts }) => (hosts.length > 0 ? `${sentence}: ${hosts.join(", ")}` : sentence)),

@@ -72,7 +72,7 @@ describe("what is shown", () => {
     expect(model).toMatch(/^You.*Talk.*plugin Notebook/);
     expect(model).toContain("7 tokens in · 1,200 out · 5 ms · $0.0002");
     expect(gone).toMatch(/^You.*gone/);
-    expect(gone).toContain("asked through Kitchen");
+    expect(gone).toContain("Asked through Kitchen");
     expect(screen.text()).not.toContain("c_one");
     expect(screen.text()).not.toContain("app:");
   });
@@ -94,7 +94,7 @@ describe("what is shown", () => {
     await screen.shows("plugin Notebook");
     expect(traces()).toHaveLength(1);
     expect(traces()[0]).toMatch(
-      /plugin Notebook.*example\.com\/1.*plugin other.*example\.com\/2.*not a public address/,
+      /plugin Notebook.*example\.com\/1.*plugin other.*example\.com\/2.*Not a public address/,
     );
     const when = screen.host.querySelector("time");
     expect(when?.textContent).toBe("1 min. ago");
@@ -108,7 +108,7 @@ describe("what is shown", () => {
     lines = [line(2, {}), line(1, { outcome: "failed", status: null, detail: "the server hung up" })];
     await screen.tell("activity", { id: 2, kind: "connection" });
     await screen.shows("example.com/2");
-    await screen.shows("the server hung up");
+    await screen.shows("The server hung up");
     expect(traces()).toHaveLength(2);
   });
 
@@ -185,12 +185,12 @@ describe("filters", () => {
     await screen.shows("plugin Notebook");
     await screen.enter("Search", "NOTEBOOK forbidden");
     await screen.gone("weather.example");
-    await screen.shows("forbidden address");
+    await screen.shows("Forbidden address");
     await screen.press("Show all that came of this call");
     await screen.shows("Only one call and what came of it");
     expect(new URLSearchParams(queries.at(-1)).get("trace")).toBe("one");
     await screen.press("Back to all");
-    await screen.shows("forbidden address");
+    await screen.shows("Forbidden address");
   });
 
   it("begin with the app that the address names", async () => {

@@ -158,9 +158,15 @@ function Row({ entry }: { entry: ActivityEntry }) {
   );
 }
 
+/** The engine's messages begin in lower case, as the command line wants them. */
+function begun(text: string): string {
+  const [first = ""] = text;
+  return first.toLocaleUpperCase() + text.slice(first.length);
+}
+
 function Cause({ entry, bad }: { entry: ActivityEntry; bad: boolean }) {
   const names = useNames();
-  const detail = names.withConnections(entry.detail);
+  const detail = begun(names.withConnections(entry.detail));
   if (detail === "") {
     return entry.kind === "refusal" ? <p className="entry-cause quiet">{t.activity.unexplained}</p> : null;
   }
