@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// Lines shown of one file; a longer difference is cut, and says so.
 const LINES: usize = 2000;
-/// Characters shown of a line.
-const LINE: usize = 500;
+/// Characters shown of a line: code beyond them could not be looked at, and bundled plugins have long lines.
+const LINE: usize = 20_000;
 /// Unchanged lines shown around a change.
 const AROUND: usize = 3;
 /// A comparison that takes longer falls back to a coarser one; foreign files can be made to be slow.
