@@ -19,7 +19,8 @@ pub const PASSES: usize = 3;
 const TOOLS_LIMIT: usize = 64;
 const TOOLS_BYTES: usize = 256 << 10;
 
-const PRELUDE: &str = include_str!("prelude.js");
+/// Puts up the globals of plugins, then builds `host`. One module text, so that each context evaluates one.
+const PRELUDE: &str = concat!(include_str!("globals.js"), "\n", include_str!("prelude.js"));
 
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {

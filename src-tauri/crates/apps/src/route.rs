@@ -32,9 +32,11 @@ pub(crate) fn answer(value: Value) -> Result<Option<RouteAnswer>, String> {
     }
     let status = match fields.get("status") {
         None | Some(Value::Null) => 200,
-        Some(given) => given.as_u64().filter(|s| (200..600).contains(s)).ok_or_else(|| {
-            format!("handleRoute answered status {given}: use a whole number from 200 to 599")
-        })? as u16,
+        Some(given) => given
+            .as_u64()
+            .filter(|s| (200..600).contains(s))
+            .ok_or_else(|| format!("handleRoute answered status {given}: use a whole number from 200 to 599"))?
+            as u16,
     };
     let given_type = fields.get("contentType").and_then(Value::as_str).map(str::to_owned);
     let (default, body) = if let Some(json) = fields.remove("json") {
