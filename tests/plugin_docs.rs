@@ -249,6 +249,17 @@ fn check_finds_nothing_in_the_examples() {
     }
 }
 
+#[test]
+fn check_finds_nothing_in_the_app_in_the_box() {
+    let home = Home::new(PROGRAM);
+    let ran = home.run(&["plugin", "check", root().join("apps/chat").to_str().unwrap()]);
+    let out = ran.must_succeed();
+    assert!(
+        out.ends_with("0 errors, 0 warnings\n") && !out.contains(" hint: "),
+        "{out}"
+    );
+}
+
 /// The TypeScript compiler of the launcher. `None`, after saying so, where the launcher's packages are not installed.
 fn tsc() -> Option<PathBuf> {
     let tsc = root().join("ui/node_modules/.bin/tsc");
@@ -408,6 +419,8 @@ export function handleRoute(req, host) {
         "XMLHttpRequest",
         "require",
         "navigator",
+        "performance",
+        "queueMicrotask",
         "document",
         "window"
     ]);

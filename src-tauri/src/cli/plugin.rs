@@ -43,7 +43,7 @@ pub enum PluginCommand {
     Grant {
         #[command(flatten)]
         of: Named,
-        /// Only these permissions [default: all that it asks for]
+        /// Only these permissions, beside those it has; what else it asks for is refused [default: all that it asks for]
         capabilities: Vec<String>,
     },
     /// Take permissions back

@@ -114,6 +114,11 @@ impl Report {
     }
 }
 
+/// Enough of a word to know it by.
+fn short(word: &str) -> String {
+    word.chars().take(60).collect()
+}
+
 fn number(n: usize, what: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {what}{s}")
@@ -353,7 +358,7 @@ fn check_manifest(at: &mut At<'_>, bytes: &[u8]) -> Option<(PluginManifest, Spot
         at.say(
             Level::Warning,
             spots.find(name),
-            format!("unknown field \"{name}\", which is ignored{meant}"),
+            format!("unknown field \"{}\", which is ignored{meant}", short(name)),
         );
     }
     let unknown = |word: &str| {
@@ -363,7 +368,7 @@ fn check_manifest(at: &mut At<'_>, bytes: &[u8]) -> Option<(PluginManifest, Spot
             format!(": known are {}", all.join(", "))
         };
         let meant = meant.map_or_else(known, |meant| format!(": did you mean \"{meant}\"?"));
-        format!("unknown permission \"{word}\"{meant}")
+        format!("unknown permission \"{}\"{meant}", short(word))
     };
     if let Some(Value::Array(listed)) = fields.get_mut("permissions") {
         for (i, entry) in listed.iter_mut().enumerate() {

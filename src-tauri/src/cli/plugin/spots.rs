@@ -15,6 +15,9 @@ pub struct Spots {
 
 /// How deep values are followed. Manifests are three deep.
 const DEPTH: usize = 16;
+/// Longest path that is kept, in bytes. What a long one holds is not looked for: a manifest made to be bad could otherwise
+/// fill the memory with paths.
+const LONGEST: usize = 300;
 
 impl Spots {
     pub fn of(text: &str) -> Self {
@@ -23,7 +26,7 @@ impl Spots {
             spot: Spot { line: 1, column: 1 },
             found: Vec::new(),
         };
-        reader.value("", 0);
+        reader.value(Some(""), 0);
         Self { found: reader.found }
     }
 
@@ -90,7 +93,17 @@ impl Reader<'_> {
         serde_json::from_str(quoted).ok()
     }
 
-    fn value(&mut self, path: &str, depth: usize) -> Option<()> {
+    /// Notes that `path` begins here. Gives it back where what is in it is worth noting too.
+    fn note(&mut self, path: String, spot: Spot) -> Option<String> {
+        if path.len() > LONGEST {
+            return None;
+        }
+        self.found.push((path.clone(), spot));
+        Some(path)
+    }
+
+    /// Reads over one value; `path` is its own, `None` where nothing in it is noted.
+    fn value(&mut self, path: Option<&str>, depth: usize) -> Option<()> {
         self.space();
         if depth >= DEPTH {
             return None;
@@ -106,15 +119,14 @@ impl Reader<'_> {
                     }
                     let spot = self.spot;
                     let name = self.string()?;
-                    let inner = if path.is_empty() {
-                        name
-                    } else {
-                        format!("{path}.{name}")
-                    };
-                    self.found.push((inner.clone(), spot));
+                    let inner = path.map(|path| match path {
+                        "" => name,
+                        path => format!("{path}.{name}"),
+                    });
+                    let inner = inner.and_then(|inner| self.note(inner, spot));
                     self.space();
                     (self.take()? == ':').then_some(())?;
-                    self.value(&inner, depth + 1)?;
+                    self.value(inner.as_deref(), depth + 1)?;
                     self.comma()?;
                 }
             }
@@ -126,9 +138,8 @@ impl Reader<'_> {
                         self.take();
                         return Some(());
                     }
-                    let inner = format!("{path}[{i}]");
-                    self.found.push((inner.clone(), self.spot));
-                    self.value(&inner, depth + 1)?;
+                    let inner = path.and_then(|path| self.note(format!("{path}[{i}]"), self.spot));
+                    self.value(inner.as_deref(), depth + 1)?;
                     self.comma()?;
                 }
                 None
@@ -188,5 +199,8 @@ mod tests {
         }
         let deep = format!("{{\"a\": {}", "[".repeat(100_000));
         assert!(Spots::of(&deep).find("a").is_some());
+        let wide = format!("{{\"{}\": [{}0], \"b\": 1}}", "k".repeat(100_000), "0,".repeat(70_000));
+        let spots = Spots::of(&wide);
+        assert!(spots.find("b").is_some() && spots.found.len() == 1);
     }
 }
