@@ -14,6 +14,9 @@ use crate::{FileError, Kind, check_path};
 /// Most entries [`Folder::list`] returns; a folder with more is an error, since guests can make any number.
 pub const MAX_ENTRIES: usize = 10_000;
 
+/// How often a file is opened that is replaced in the same moment, before that is an error.
+const OPENINGS: usize = 100;
+
 /// An open directory, and the root of every path given to it. Cheap to clone.
 ///
 /// All calls block on the disk: from asynchronous code, use them inside `spawn_blocking`.
@@ -151,18 +154,35 @@ impl Folder {
     ) -> Result<(File, Metadata), FileError> {
         // Without O_NONBLOCK, opening a pipe waits for its other end for ever.
         options.follow(FollowSymlinks::No).nonblock(true);
-        let opened = self.dir.open_with(name, options);
-        let file = opened.map_err(|e| self.explain(name, path, e, Kind::File))?;
-        let about = file.metadata().map_err(|e| FileError::io(path, e))?;
-        let kind = Kind::of(about.file_type());
-        if kind != Kind::File {
-            let path = path.to_owned();
-            return Err(FileError::Wrong { path, kind });
+        for _ in 0..OPENINGS {
+            let opened = self.dir.open_with(name, options);
+            let file = opened.map_err(|e| self.explain(name, path, e, Kind::File))?;
+            let about = file.metadata().map_err(|e| FileError::io(path, e))?;
+            let kind = Kind::of(about.file_type());
+            if kind != Kind::File {
+                let path = path.to_owned();
+                return Err(FileError::Wrong { path, kind });
+            }
+            // The handle alone does not tell: opened by a second name that was then taken away, a file from elsewhere
+            // has one name again, the other one. So this name must be the file's as well, in a span in which no name
+            // of it came or went: each of those moves its change time (Linux 6.13 on, to the nanosecond once it was
+            // looked at; before, by ticks of some milliseconds).
+            let named = match self.dir.symlink_metadata(name) {
+                Ok(named) => named,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(FileError::io(path, error)),
+            };
+            let again = file.metadata().map_err(|e| FileError::io(path, e))?;
+            if identity(&named) != identity(&about) || identity(&again) != identity(&about) {
+                continue;
+            }
+            if about.nlink() != 1 {
+                return Err(FileError::Shared { path: path.to_owned() });
+            }
+            return Ok((file, about));
         }
-        if about.nlink() != 1 {
-            return Err(FileError::Shared { path: path.to_owned() });
-        }
-        Ok((file, about))
+        let busy = io::Error::new(io::ErrorKind::ResourceBusy, "it is being replaced all the time");
+        Err(FileError::io(path, busy))
     }
 
     /// The bytes of the file at `path`, at most `limit` of them, whatever length the file claims.
@@ -221,6 +241,18 @@ impl Folder {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
+}
+
+/// Which file it is, and when it or its names last changed.
+fn identity(about: &Metadata) -> (u64, u64, i64, i64) {
+    #[cfg(unix)]
+    let changed = {
+        use cap_std::fs::MetadataExt as _;
+        (about.ctime(), about.ctime_nsec())
+    };
+    #[cfg(not(unix))]
+    let changed = (0, 0);
+    (about.dev(), about.ino(), changed.0, changed.1)
 }
 
 fn stamp(about: &Metadata) -> String {
