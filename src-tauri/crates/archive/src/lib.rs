@@ -211,8 +211,8 @@ impl Archive {
     /// A reader over the entry that inflates as it is read, for entries up to `limit` bytes. It shares the archive's
     /// bytes and does not borrow the archive.
     ///
-    /// Reading fails when the data is damaged, goes on after the size in the directory or ends before it, and at its
-    /// end when the checksum is another. What came before an error may be wrong too.
+    /// Reading fails when the data is damaged or ends before the size in the directory; and instead of giving the last
+    /// bytes when data follows them or the checksum is another. What came before an error may be wrong too.
     ///
     /// # Errors
     /// As [`read`](Self::read), but for damage.

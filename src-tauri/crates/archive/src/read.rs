@@ -71,21 +71,9 @@ fn damaged(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-impl Read for EntryReader {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() || self.ended {
-            return Ok(0);
-        }
-        if self.left > 0 {
-            let most = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-            let got = self.more(&mut buf[..most])?;
-            if got == 0 {
-                return Err(damaged("its data ends before the size that the directory gives"));
-            }
-            self.left -= got as u64;
-            self.sum.update(&buf[..got]);
-            return Ok(got);
-        }
+impl EntryReader {
+    /// After the last byte: nothing may follow it, and the checksum must be the directory's.
+    fn finish(&mut self) -> io::Result<()> {
         if self.more(&mut [0])? != 0 {
             return Err(damaged("its data goes on after the size that the directory gives"));
         }
@@ -93,6 +81,29 @@ impl Read for EntryReader {
             return Err(damaged("its checksum is not the one in the directory"));
         }
         self.ended = true;
-        Ok(0)
+        Ok(())
+    }
+}
+
+impl Read for EntryReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() || self.ended {
+            return Ok(0);
+        }
+        let mut got = 0;
+        if self.left > 0 {
+            let most = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            got = self.more(&mut buf[..most])?;
+            if got == 0 {
+                return Err(damaged("its data ends before the size that the directory gives"));
+            }
+            self.left -= got as u64;
+            self.sum.update(&buf[..got]);
+        }
+        // With the last byte and not after it: who reads by the size never asks for more.
+        if self.left == 0 {
+            self.finish()?;
+        }
+        Ok(got)
     }
 }

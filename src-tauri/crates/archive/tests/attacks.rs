@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::io::Read;
+
 use archive::{Archive, ArchiveError, Dropped, Limits};
 use common::{End, Item, deflated, link, stored, zip, zip_with};
 
@@ -245,6 +247,11 @@ fn a_directory_that_lies_is_caught_while_inflating() {
     fails(&archive, "cut", "damaged");
     fails(&archive, "rubbish", "damaged");
     assert_eq!(archive.read("good", 5000).unwrap(), content);
+    // Who reads by the size, and never up to the end, hears of it too: with the last bytes.
+    let mut exact = vec![0; 5000];
+    let mut reader = archive.reader("wrong", 5000).unwrap();
+    reader.read_exact(&mut exact[..4000]).unwrap();
+    reader.read_exact(&mut exact[4000..]).unwrap_err();
     // The limit is looked at before inflating.
     assert!(matches!(
         archive.read("good", 4999),
