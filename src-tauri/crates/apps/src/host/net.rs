@@ -20,10 +20,13 @@ const PURPOSE: &str = "plugin";
 /// Bytes taken from the app's budget at a time; what is left over at the end of a request is given back.
 const BLOCK: u64 = 64 << 10;
 
+type Shared = Arc<tokio::sync::Mutex<Incoming>>;
+
 /// The requests of one call.
 pub struct Wires {
     net: Net,
-    open: Mutex<(u64, HashMap<u64, Arc<tokio::sync::Mutex<Incoming>>>)>,
+    /// Answers that are read piece by piece, and the last number given to one.
+    open: Mutex<(u64, HashMap<u64, Shared>)>,
     /// What an abort of the request with this number wakes.
     running: Mutex<HashMap<u64, Arc<Notify>>>,
 }
