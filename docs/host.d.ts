@@ -259,7 +259,7 @@ declare namespace chrysalis {
   interface Llm {
     generate(request: GenerateRequest, options?: Deadline): Promise<GenerateResult> & { abort(): Promise<boolean> };
     stream(request: GenerateRequest, options?: Deadline): Stream;
-    /** One vector for each text; null where no connection makes them. */
+    /** One vector for each text; null where no connection with a key makes them. */
     embed(request: EmbedRequest): Promise<number[][] | null>;
 
     /** The older form: queues up to 16 per pass; the answer is in `results` in the next pass. */

@@ -138,6 +138,10 @@ fn server() -> ModelServer {
                 out.json(200, &json!({"unread": 2}));
             }
             ("POST", "/v1/chat/completions") => model(seen, out),
+            ("POST", "/v1/embeddings") => {
+                out.json(200, &json!({"data": [{"index": 0, "embedding": [0.5, 0.25]}]}));
+            }
+            ("GET", "/lines") => out.answer(200, "text/plain", "one\ntwo\n"),
             _ => out.json(404, &json!({"error": {"message": "there is nothing here"}})),
         }
     })
@@ -436,4 +440,122 @@ export function handleRoute(req, host) {
     ]);
     let missing: Value = serde_json::from_str(ran.must_succeed()).unwrap();
     assert_eq!(missing, absent, "absent, and there");
+}
+
+/// Uses everything that host.d.ts declares, with types and for real.
+const EVERYTHING: &str = r#"export async function handleRoute(req, host) {
+  const { store, fs, zip, llm, net } = host;
+  /** @type {Record<string, any>} */
+  const out = {};
+  store.put("a", { n: 1 });
+  out.cas = [await store.cas("a", { n: 1 }, { n: 2 }), await store.cas("a", { n: 1 }, { n: 3 })];
+  await store.batch([{ put: "b", value: 1 }, { delete: "a" }]);
+  out.scan = await store.scan({ prefix: "b", limit: 5 });
+  out.moved = await store.transaction((inside) => {
+    inside.put("c", inside.get("b"));
+    inside.delete("b");
+    return 5;
+  });
+  out.keys = store.keys();
+  out.updated = await store.update("c", (n) => n + 1);
+  out.deleted = [store.delete("c"), store.delete("c"), store.get("c")];
+
+  fs.writeBytes("d/a.bin", new Uint8Array([1, 2, 3]));
+  fs.append("d/a.bin", "x");
+  out.bytes = [[...fs.readBytes("d/a.bin")], [...fs.readChunk("d/a.bin", 1, 2)], fs.readBase64("d/a.bin")];
+  fs.rename("d/a.bin", "d/b.bin");
+  const { kind, size, modified } = fs.stat("d/b.bin");
+  out.stat = [kind, size, typeof modified, fs.stat("d").kind];
+  const writer = fs.writer("d/c.txt");
+  await writer.write("one,");
+  await writer.write(new TextEncoder().encode("tw\u00f6"));
+  out.before = fs.exists("d/c.txt");
+  await writer.close();
+  const decoder = new TextDecoder();
+  out.streamed = "";
+  for await (const chunk of fs.stream("d/c.txt", { chunkBytes: 7 })) out.streamed += decoder.decode(chunk, { stream: true });
+  const undone = fs.transaction((inside) => {
+    inside.remove("d");
+    throw new Error("on purpose");
+  });
+  await undone.catch((error) => (out.undone = [error.message, fs.list("d")]));
+  fs.lookup("people", "Ada", { born: 1815 });
+  out.lookup = [fs.lookup("people", "ADA"), fs.lookup("people", "Bob")];
+  out.media = fs.media("data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=").replace(/[0-9a-f]{64}/, "hash");
+  fs.mkdir("e/f");
+  fs.remove("e");
+  fs.remove("e");
+  fs.write("g.txt", "text");
+  out.files = [fs.exists("e"), fs.read("g.txt")];
+  try {
+    fs.read("missing");
+  } catch (error) {
+    out.missing = String(error).includes("[app-data]");
+  }
+
+  out.zip = [zip.list(), zip.names(), zip.entries(), zip.stat("notes.txt")?.size ?? 0, zip.stat("none"), zip.read("notes.txt")];
+  out.zipped = [zip.readBytes("notes.txt").length, zip.readChunk("notes.txt", 4, 4).length];
+  for await (const chunk of zip.stream("notes.txt")) out.zipped.push(chunk.length);
+
+  const run = llm.stream({ messages: [{ role: "user", content: "hello" }] }, { timeoutMs: 30000 });
+  let text = "";
+  for await (const part of run) text += (part.delta ?? "") + (part.thinking ?? "");
+  const result = await run.result;
+  out.llm = [text === result.text && text !== "", typeof result.usage.output, result.error ?? null, result.stopped ?? false];
+  out.vectors = await llm.embed({ texts: ["a"] });
+
+  if (!net) return;
+  const answer = await net.fetch({ url: `${req.query.server}/lines`, stream: true });
+  let lines = "";
+  for await (const piece of answer.body ?? []) lines += piece;
+  const missing = await net.fetch(`${req.query.server}/none`);
+  const refused = await net.fetch({ url: "https://elsewhere.example/", method: "POST", form: { a: 1 } });
+  out.net = [answer.status, lines, missing.status, missing.ok, typeof refused.error];
+
+  await new Promise((done) => setTimeout(done, 1));
+  await host.sleep(1);
+  const url = new URL("/b?c=d", "https://x.example");
+  out.globals = [url.searchParams.get("c"), atob(btoa("x")), structuredClone({ a: [1] }), crypto.randomUUID().length];
+  out.host = [host.app, host.plugin, host.permissions.fs, host.siblingTools.length, llm.results.none ?? null];
+  return { json: out };
+}
+"#;
+
+#[test]
+fn declared_results_are_the_real_ones() {
+    let server = server();
+    let home = Home::new(PROGRAM);
+    if let Some(tsc) = tsc() {
+        let files = [("plugin.js".to_owned(), annotated(EVERYTHING))];
+        assert_eq!(typed(&tsc, &home.folder().join("types"), &files), "");
+    }
+    let running = home.serve();
+    let owner = running.set_up();
+    // Embeddings come from a connection with a key.
+    running.connect(&owner, &server.url(), Some("sk-93bd2c0a71"));
+    let app = AppFolder::new(home.folder(), "all").plugin("main", &[], EVERYTHING);
+    let here = format!("localhost:{}", server.port);
+    let manifest = json!({
+        "name": "All", "permissions": ["routes", "store", "llm", "fs", "zip", "local-network"], "localHosts": [here],
+    });
+    app.file("plugins/main/manifest.json", &manifest.to_string());
+    running.add(app.path(), "all");
+    let archive = base64::engine::general_purpose::STANDARD.encode(zip("notes.txt", "Buy milk."));
+    let body = json!({"zipBase64": archive}).to_string();
+    let path = format!("/import/all?server=http://{here}");
+    let ran = home.run(&["plugin", "call", "all", "main", "POST", &path, "--body", &body]);
+    let got: Value = serde_json::from_str(ran.must_succeed()).unwrap();
+    let want = json!({
+        "cas": [true, false], "scan": [["b", 1]], "moved": 5, "keys": ["c"], "updated": 2, "deleted": [true, false, null],
+        "bytes": [[1, 2, 3, 120], [2, 3], "AQIDeA=="], "stat": ["file", 4, "number", "folder"], "before": false,
+        "streamed": "one,tw\u{f6}", "undone": ["on purpose", ["b.bin", "c.txt"]], "lookup": [{"born": 1815}, null],
+        "media": "/v1/apps/all/__media/hash.gif", "files": [false, "text"], "missing": true,
+        "zip": [1, ["notes.txt"], {"notes.txt": "Buy milk."}, 9, null, "Buy milk."], "zipped": [9, 4, 9],
+        "llm": [true, "number", null, false], "vectors": [[0.5, 0.25]], "net": [200, "one\ntwo\n", 404, false, "string"],
+        "globals": ["d", "x", {"a": [1]}, 36], "host": ["all", "main", true, 0, null],
+    });
+    for (name, value) in want.as_object().unwrap() {
+        assert_eq!(&got[name], value, "{name}");
+    }
+    assert_eq!(got.as_object().unwrap().len(), want.as_object().unwrap().len());
 }

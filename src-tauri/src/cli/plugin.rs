@@ -360,7 +360,8 @@ fn show(app: &str, plugin: &Value) {
         return;
     }
     let off = if plugin["enabled"] == false { "  (off)" } else { "" };
-    println!("{title}  {} {}{off}", text(&plugin["name"]), text(&plugin["version"]));
+    let name = format!("{} {}", text(&plugin["name"]), text(&plugin["version"]));
+    println!("{title}  {}{off}", name.trim());
     for permission in items(plugin, "permissions") {
         let state = text(&permission["state"]);
         println!("  {state:<8} {}", sentence(permission));
