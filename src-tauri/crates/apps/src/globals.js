@@ -20,6 +20,8 @@
       enumerable: false,
     });
   }
+  // prelude.js gives it its value; what is put in its place stays as hidden from `for … in` as the others.
+  defineProperty(globalThis, "console", { value: undefined, writable: true, configurable: true, enumerable: false });
   // The engine's own extras. (`atob` and `btoa`, which it has too, stay.)
   delete globalThis.DOMException;
   delete globalThis.performance;

@@ -133,15 +133,15 @@ async fn large_messages_pass_where_the_heap_is_large() {
         fn log(&self, _: &str, _: &str) {}
     }
     let pool = pool();
-    let source = r#"export async function main(size, h) {
-        const now = h.now("large", size).length;
+    let source = r#"export async function main(large, size, h) {
+        const now = h.now("large", large).length;
         const [there, back] = await h.call("large", "z".repeat(size));
         return { now, there, back: back.length, result: "r".repeat(size) };
     }"#;
     let program = program("a/b/c", source);
     let large = Call {
         limits: Limits::zip(),
-        ..call("main", json!([66 << 20]))
+        ..call("main", json!([66 << 20, 66 << 20]))
     };
     let value = pool.call(&program, large, Arc::new(Large)).await.unwrap().value;
     assert_eq!((&value["now"], &value["there"]), (&json!(66 << 20), &json!(66 << 20)));

@@ -360,7 +360,7 @@ async fn errors_after_an_await_and_in_made_functions_name_their_place() {
         (
             "export async function main(h) {\n  await 1;\n  await (async () => {\n    throw new RangeError('deep') })();\n}",
             4,
-            26,
+            15,
             "deep",
         ),
         (

@@ -66,11 +66,12 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>, Error> {
     Ok(object)
 }
 
-/// The bytes of an array the guest cannot change meanwhile, because no JavaScript runs while we look at them.
-fn bytes<'a, 'js>(ctx: &Ctx<'js>, array: &'a Bytes<'js>) -> Result<&'a [u8], Error> {
+/// The bytes of an array, none when its buffer was given away (detached). The guest cannot change them meanwhile,
+/// because no JavaScript runs while we look at them.
+fn bytes<'a>(array: &'a Bytes) -> &'a [u8] {
     // SAFETY: no JavaScript runs, and so nobody frees, moves or writes them, until the borrow ends: every function here
     // makes its result, which may call into the engine, from a copy or as its last act.
-    unsafe { array.as_bytes() }.ok_or_else(|| Exception::throw_type(ctx, "these bytes were given away (detached)"))
+    unsafe { array.as_bytes() }.unwrap_or_default()
 }
 
 /// Well-formed UTF-8 of a JavaScript text.
@@ -153,7 +154,7 @@ fn decode<'js>(
     ignore_bom: Opt<bool>,
 ) -> Result<Text<'js>, Error> {
     let encoding = by_label(&ctx, label)?;
-    let bytes = bytes(&ctx, &array)?;
+    let bytes = bytes(&array);
     let (fatal, ignore_bom) = (fatal.0.unwrap_or(false), ignore_bom.0.unwrap_or(false));
     let bytes = if ignore_bom {
         bytes
@@ -227,7 +228,7 @@ fn decode_next<'js>(
     last: bool,
 ) -> Result<Text<'js>, Error> {
     let mut pieces = pieces.try_borrow_mut()?;
-    let bytes = bytes(&ctx, &array)?;
+    let bytes = bytes(&array);
     let mut text = String::new();
     if !pieces.fatal {
         let room = pieces.decoder.max_utf8_buffer_length(bytes.len());
@@ -262,7 +263,7 @@ fn variant<'js>(options: Opt<Value<'js>>) -> Result<&'static GeneralPurpose, Err
 
 fn base64_encode<'js>(ctx: Ctx<'js>, array: Bytes<'js>, options: Opt<Value<'js>>) -> Result<Text<'js>, Error> {
     let engine = variant(options)?;
-    let text = engine.encode(bytes(&ctx, &array)?);
+    let text = engine.encode(bytes(&array));
     Text::from_str(ctx, &text)
 }
 
@@ -296,7 +297,7 @@ fn latin1<'js>(ctx: Ctx<'js>, text: Text<'js>) -> Result<Bytes<'js>, Error> {
 }
 
 fn latin1_decode<'js>(ctx: Ctx<'js>, array: Bytes<'js>) -> Result<Text<'js>, Error> {
-    let text = encoding_rs::mem::decode_latin1(bytes(&ctx, &array)?);
+    let text = encoding_rs::mem::decode_latin1(bytes(&array));
     Text::from_str(ctx, &text)
 }
 

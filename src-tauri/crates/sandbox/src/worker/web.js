@@ -2,9 +2,15 @@
 // context: most calls use none. Guest code, like the prelude: it guards nothing. The default export takes `__sandbox`
 // and gives a function from a global's name to its value.
 const bytesOf = (value) => {
-  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-  if (value instanceof ArrayBuffer || value instanceof SharedArrayBuffer) return new Uint8Array(value);
-  throw new TypeError("bytes are needed here: an ArrayBuffer or a view of one");
+  if (value instanceof Uint8Array) return value;
+  const view = ArrayBuffer.isView(value);
+  const buffer = view ? value.buffer : value;
+  if (!(buffer instanceof ArrayBuffer || buffer instanceof SharedArrayBuffer)) {
+    throw new TypeError("bytes are needed here: an ArrayBuffer or a view of one");
+  }
+  // Given away: as good as empty.
+  if (buffer.detached) return new Uint8Array(0);
+  return view ? new Uint8Array(buffer, value.byteOffset, value.byteLength) : new Uint8Array(buffer);
 };
 
 // Like the errors of a browser, as far as their `name` goes.
