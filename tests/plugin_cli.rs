@@ -182,6 +182,33 @@ fn permissions_are_given_and_taken_on_the_command_line() {
     assert_eq!(house.run(&["call", "notes", "main", "GET", "/echo"]).0, 1);
 }
 
+/// `_` is where plugins stand that belong to no app.
+#[test]
+fn plugins_of_no_app_are_called_too() {
+    let house = House::new();
+    let apps = house.code_file();
+    let workspace = apps.ancestors().nth(5).unwrap();
+    assert!(workspace.ends_with("workspace"));
+    let folder = workspace.join("plugins/top");
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest = json!({"name": "Top", "permissions": ["routes", "fs"]});
+    std::fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
+    let code = "export function handleRoute(req, host) { return { json: [host.app, req.path === \"/fs\" && host.fs.list()] }; }";
+    std::fs::write(folder.join("plugin.js"), code).unwrap();
+    let (code, _, err) = house.run(&["call", "_", "top", "GET", "/"]);
+    assert!(code == 1 && err.contains("routes"), "{err}");
+    assert!(house.run(&["list"]).1.contains("_/top  Top\n  asked"));
+    assert_eq!(house.run(&["grant", "_", "top"]).0, 0);
+    let (code, out, err) = house.run(&["call", "_", "top", "GET", "/"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), json!(["_", false]));
+    let (code, _, err) = house.run(&["call", "_", "top", "GET", "/fs"]);
+    assert!(code == 1 && err.contains("belongs to no app"), "{err}");
+    assert_eq!(house.run(&["disable", "_", "top"]).0, 0);
+    assert_eq!(house.run(&["call", "_", "top", "GET", "/"]).0, 1);
+    assert_eq!(house.run(&["revoke", "_", "top"]).0, 0);
+}
+
 #[test]
 fn granting_names_hosts_and_points_at_the_local_network() {
     let home = Home::new(PROGRAM);
