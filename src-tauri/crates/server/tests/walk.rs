@@ -95,6 +95,77 @@ const WANT: &[Line] = &[
         "/v1/plugins/alpha__x/approve",
         [N, Y, N, N],
     ),
+    // What plugins may do, hold and spend is decided by the person. No page takes part in it, the plugin's own app's neither.
+    (
+        "DELETE",
+        "/v1/apps/{app}/plugins/{plugin}",
+        "/v1/apps/alpha/plugins/x",
+        [N, Y, N, N],
+    ),
+    (
+        "POST",
+        "/v1/apps/{app}/plugins/{plugin}/enable",
+        "/v1/apps/alpha/plugins/x/enable",
+        [N, Y, N, N],
+    ),
+    (
+        "POST",
+        "/v1/apps/{app}/plugins/{plugin}/disable",
+        "/v1/apps/alpha/plugins/x/disable",
+        [N, Y, N, N],
+    ),
+    (
+        "GET",
+        "/v1/apps/{app}/plugins/{plugin}/difference",
+        "/v1/apps/alpha/plugins/x/difference",
+        [N, Y, N, N],
+    ),
+    (
+        "POST",
+        "/v1/apps/{app}/plugins/{plugin}/call",
+        "/v1/apps/alpha/plugins/x/call",
+        [N, Y, N, N],
+    ),
+    (
+        "POST",
+        "/v1/apps/{app}/plugins/data-update",
+        "/v1/apps/alpha/plugins/data-update",
+        [N, Y, N, N],
+    ),
+    (
+        "POST",
+        "/v1/plugins/{plugin}/revoke",
+        "/v1/plugins/alpha__x/revoke",
+        [N, Y, N, N],
+    ),
+    (
+        "PUT",
+        "/v1/plugins/{plugin}/secrets/{name}",
+        "/v1/plugins/alpha__x/secrets/token",
+        [N, Y, N, N],
+    ),
+    (
+        "DELETE",
+        "/v1/plugins/{plugin}/secrets/{name}",
+        "/v1/plugins/alpha__x/secrets/token",
+        [N, Y, N, N],
+    ),
+    ("PUT", "/v1/apps/{app}/budget", "/v1/apps/alpha/budget", [N, Y, N, N]),
+    ("POST", "/v1/apps/{app}/stop", "/v1/apps/alpha/stop", [N, Y, N, N]),
+    // What an app's own plugins show: panels, pictures that they kept, pictures from hosts that they may reach.
+    (
+        "GET",
+        "/v1/apps/{app}/__panels",
+        "/v1/apps/alpha/__panels",
+        [N, Y, Y, N],
+    ),
+    (
+        "GET",
+        "/v1/apps/{app}/__media/{name}",
+        "/v1/apps/alpha/__media/none",
+        [N, Y, Y, N],
+    ),
+    ("GET", "/v1/apps/{app}/img", "/v1/apps/alpha/img", [N, Y, Y, N]),
     ("POST", "/v1/apps/{app}/frame", "/v1/apps/alpha/frame", [N, Y, N, N]),
     (
         "DELETE",
