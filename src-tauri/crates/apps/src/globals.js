@@ -1,10 +1,9 @@
 // Puts up the globals that plugins get beyond the language. Runs in every fresh context, in front of prelude.js in one
 // module. Each is made when it is first read, because making them takes longer than most calls do; the code is the
-// worker's (`web.js` in the sandbox crate), and so is what it leans on. `console` is prelude.js'.
+// worker's (`web` in the sandbox crate), and so is what it leans on. `console` is prelude.js'.
 {
   const sandbox = globalThis.__sandbox;
   const { defineProperty } = Object;
-  let web;
   for (const name of [
     "TextDecoder", "TextEncoder", "URL", "URLSearchParams", "crypto", "structuredClone", "setTimeout", "clearTimeout",
     "setInterval", "clearInterval", "process", "Buffer",
@@ -14,7 +13,7 @@
       return value;
     };
     defineProperty(globalThis, name, {
-      get: () => put((web ??= sandbox.web(sandbox))(name)),
+      get: () => put(sandbox.web(name)),
       set: put,
       configurable: true,
       enumerable: false,

@@ -13,8 +13,9 @@
 //! - `callNow(method, args)` does the same and stands still for the answer ([`Host::call_now`]).
 //! - `log(level, line)` logs a line ([`Host::log`]).
 //! - `native` is an object with functions in Rust (see `worker/native.rs`): texts to bytes and back, base64, addresses,
-//!   random bytes. Made when first read, as the next one is: read it where it is needed, not ahead.
-//! - `web` is an object with what plugins get of a browser's globals (see `worker/web.js`).
+//!   random bytes. Made when first read: read it where it is needed, not ahead.
+//! - `web(name)` gives a global that browsers have and plugins get, made when first asked for (see `worker/web.rs`).
+//!   Timers among them call `sleep` of the host, with milliseconds.
 //! - `run` is a number that is another one in each call.
 //! - `data` is [`Call::data`]; set just before `__makeHost` is called, not yet while the prelude itself runs.
 //!

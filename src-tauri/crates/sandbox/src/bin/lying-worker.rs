@@ -114,7 +114,9 @@ fn step(channel: &Channel, step: &Value, heard: &mut Vec<Value>) {
         // bytes as numbers
         "raw" => {
             let bytes = step[1].as_array().into_iter().flatten();
-            raw(&bytes.map(|byte| byte.as_u64().unwrap_or_default() as u8).collect::<Vec<_>>());
+            raw(&bytes
+                .map(|byte| byte.as_u64().unwrap_or_default() as u8)
+                .collect::<Vec<_>>());
         }
         // How many, what.
         "repeat" => (0..number(1)).for_each(|_| all(channel, &step[2], heard)),
@@ -126,7 +128,11 @@ fn step(channel: &Channel, step: &Value, heard: &mut Vec<Value>) {
                 args: text(4) + &text(3).repeat(number(2) as usize) + &text(5),
             },
         ),
-        "large-done" => done(channel, &(text(3) + &text(2).repeat(number(1) as usize) + &text(4)), true),
+        "large-done" => done(
+            channel,
+            &(text(3) + &text(2).repeat(number(1) as usize) + &text(4)),
+            true,
+        ),
         "large-log" => say(
             channel,
             &FromWorker::Log {

@@ -12,16 +12,12 @@ use rquickjs::{
     object::{Accessor, Property},
 };
 
-use super::{channel::Channel, native, rejections::Rejections, script};
+use super::{channel::Channel, native, rejections::Rejections, web::Web};
 use crate::frame::{FromWorker, ToWorker};
 
 /// Log frames one run may send, and characters in each. The host keeps fewer: this only spares both sides the flood.
 const LOG_FRAMES: u32 = 1000;
 const LOG_CHARS: usize = 2000;
-
-/// The globals that browsers have, as far as plugins get them, in JavaScript: see `web.js`. A module, whose default
-/// export makes them.
-const WEB: &str = include_str!("web.js");
 
 pub type Settle = (Persistent<Function<'static>>, Persistent<Function<'static>>);
 
@@ -34,8 +30,7 @@ pub struct Shared {
     /// Runs of this process so far: a lasting context tells by it that a new one has begun.
     pub runs: Cell<u32>,
     pub rejections: Rejections,
-    /// Bytecode of `web.js`, from its first use on. It never leaves this process.
-    web: RefCell<Option<Vec<u8>>>,
+    pub web: Web,
 }
 
 impl Shared {
@@ -47,7 +42,7 @@ impl Shared {
             logged: Cell::new(0),
             runs: Cell::new(0),
             rejections: Rejections::default(),
-            web: RefCell::default(),
+            web: Web::default(),
         }
     }
 
@@ -61,17 +56,6 @@ impl Shared {
             // A closed socket is noticed at the next frame that matters.
             let _ = self.channel.send(&FromWorker::Log { level, line });
         }
-    }
-
-    /// Evaluates `web.js` in this context.
-    fn web<'js>(&self, ctx: &Ctx<'js>) -> Result<Object<'js>, Error> {
-        // Taken out meanwhile: nothing of the engine may run while it is borrowed.
-        let mut compiled = self.web.take();
-        let module = script::declare(ctx, ("web", WEB, &mut compiled), true).and_then(|module| module.eval());
-        self.web.replace(compiled);
-        // It awaits nothing, so it has been evaluated now; its promise says nothing more.
-        let (module, _) = module?;
-        module.namespace()?.get("default")
     }
 }
 
@@ -121,12 +105,12 @@ pub fn intrinsics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js
     let log = move |level: Coerced<String>, line: Coerced<String>| own.log(&level.0, &line.0);
     object.set("log", Function::new(ctx.clone(), log)?)?;
 
-    // Made when they are first read, and then kept in the place of this getter.
+    // Made when it is first read, and then kept in the place of this getter.
     let native = |ctx: Ctx<'js>, this: This<Object<'js>>| keep(&this, "native", native::object(&ctx)?);
     object.prop("native", Accessor::from(native).configurable())?;
     let own = shared.clone();
-    let web = move |ctx: Ctx<'js>, this: This<Object<'js>>| keep(&this, "web", own.web(&ctx)?);
-    object.prop("web", Accessor::from(web).configurable())?;
+    let web = move |ctx: Ctx<'js>, this: This<Object<'js>>, name: String| own.web.global(&ctx, &this, &name);
+    object.set("web", Function::new(ctx.clone(), web)?)?;
     Ok(object)
 }
 

@@ -8,6 +8,7 @@ mod modules;
 mod native;
 mod rejections;
 mod script;
+mod web;
 
 use std::mem::ManuallyDrop;
 
