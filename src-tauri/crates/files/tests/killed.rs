@@ -175,6 +175,8 @@ mod whole {
         for _ in 0..=call * 2 {
             go(&child, libc::PTRACE_SYSCALL);
             if wait(&child).is_none() {
+                // It is waited for already, which `Child` does not know.
+                let _ = child.wait();
                 return false;
             }
         }
