@@ -163,7 +163,7 @@ async fn abort(State(engine): State<Engine>, of: AppOf, Given(abort): Given<Abor
 
 /// Bytes of a request body for plugins, and of one below `/import/` (contract section 6).
 const BODY_LIMIT: usize = 32 << 20;
-const IMPORT_LIMIT: usize = 220 << 20;
+pub(crate) const IMPORT_LIMIT: usize = 220 << 20;
 /// What a plugin finds in `body.zipBase64` when the engine took the archive out: `host.zip` has it.
 const TAKEN: &str = "(see host.zip)";
 

@@ -1,7 +1,7 @@
 //! Plugins as a person manages them: what each may do, what it used, and turning it off.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
 use db::UsageLimits;
 use http::StatusCode;
 use policy::{AccountId, AppId, Callers, Capability, CodeHash, Condition, PluginId};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use apps::plugin_call::global_id;
+use apps::plugin_call::{PluginError, global_id};
 use apps::route::RouteRequest;
 use apps::workspace::{PluginOnDisk, WorkspaceError};
 
@@ -18,7 +18,7 @@ use crate::difference::difference;
 use crate::door::{Context, Given, Person, Table};
 use crate::error::{Answer, ApiError};
 use crate::plugins::Owned;
-use crate::routes::pages::{offered, take_archive};
+use crate::routes::pages::{IMPORT_LIMIT, offered, take_archive};
 use crate::{Engine, blocking};
 
 pub fn routes(table: Table) -> Table {
@@ -43,6 +43,14 @@ pub fn routes(table: Table) -> Table {
             changed,
         )
         .route("POST", "/v1/apps/{app}/plugins/{plugin}/call", person, always, call)
+        .route("GET", "/v1/apps/{app}/plugins/{plugin}/tools", person, always, tools)
+        .route(
+            "POST",
+            "/v1/apps/{app}/plugins/{plugin}/tools/{name}",
+            person,
+            always,
+            run_tool,
+        )
         .route(
             "POST",
             "/v1/apps/{app}/plugins/data-update",
@@ -413,8 +421,10 @@ async fn call(
     person: Person,
     Context(context): Context,
     Path(named): Path<Named>,
-    Given(mut called): Given<Called>,
+    mut request: Request,
 ) -> Answer<Json<Value>> {
+    DefaultBodyLimit::max(IMPORT_LIMIT).apply(&mut request);
+    let Given(mut called) = Given::<Called>::from_request(request, &engine).await?;
     let (app, id) = named.read()?;
     let room = engine.room(&person.account)?;
     let plugin = room.workspace.plugin(&app, &id).map_err(missing)?;
@@ -456,6 +466,74 @@ async fn call(
         Ok(None) => Ok(Json(json!({"answered": false}))),
         Err(error) => {
             engine.note_failure(&context, &of, "handleRoute", &error);
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).code("plugin"))
+        }
+    }
+}
+
+/// The plugin named, if it is turned on and may offer tools.
+fn with_tools(engine: &Engine, person: &Person, named: &Named) -> Answer<Owned> {
+    let (app, id) = named.read()?;
+    let plugin = engine.workspace(&person.account)?.plugin(&app, &id).map_err(missing)?;
+    engine
+        .plugins()
+        .permissions()
+        .check(&person.account, &app, &id, plugin.code, Capability::Tools)
+        .map_err(|why| ApiError::forbidden(format!("Offering tools {why}.")).code("permission"))?;
+    Ok(Owned { app, plugin })
+}
+
+/// The tools a plugin offers: to agents (`TOOLS`), and to the model requests of its app's other plugins (`appTools`).
+async fn tools(
+    State(engine): State<Engine>,
+    person: Person,
+    Context(context): Context,
+    Path(named): Path<Named>,
+) -> Answer<Json<Value>> {
+    let of = with_tools(&engine, &person, &named)?;
+    let room = engine.room(&person.account)?;
+    let target = room.target(&context, &of);
+    let broke = |error: PluginError| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).code("plugin");
+    let fixed = engine.plugins().fixed_tools(&target).await.map_err(broke)?;
+    let offered = engine.plugins().app_tools(&target, "").await.map_err(broke)?;
+    Ok(Json(json!({"tools": fixed, "appTools": offered})))
+}
+
+#[derive(Deserialize)]
+struct ToolPath {
+    app: String,
+    plugin: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ToolArgs {
+    #[serde(default)]
+    args: Value,
+}
+
+/// Runs one tool, as a model would: for its author.
+async fn run_tool(
+    State(engine): State<Engine>,
+    person: Person,
+    Context(context): Context,
+    Path(path): Path<ToolPath>,
+    Given(given): Given<ToolArgs>,
+) -> Answer<Json<Value>> {
+    let named = Named {
+        app: path.app,
+        plugin: path.plugin,
+    };
+    let of = with_tools(&engine, &person, &named)?;
+    let room = engine.room(&person.account)?;
+    match engine
+        .plugins()
+        .tool(&room.target(&context, &of), &path.name, given.args)
+        .await
+    {
+        Ok(answer) => Ok(Json(json!({"text": answer.text, "isError": answer.is_error}))),
+        Err(error) => {
+            engine.note_failure(&context, &of, "handleTool", &error);
             Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).code("plugin"))
         }
     }
