@@ -34,7 +34,6 @@
     throw new TypeError("give a string, a Uint8Array or an ArrayBuffer");
   };
   const now = (method) => (...args) => callNow(method, args);
-  const later = (method) => (...args) => call(method, args);
   // An async iterator over `next()`, which gives undefined at the end.
   const iterate = (next, close) => ({
     [Symbol.asyncIterator]() {
@@ -227,30 +226,36 @@
   };
 
   globalThis.__makeHost = (data) => {
+    // Each room becomes an ordinary property when it is first looked at.
+    const keep = (name, value) => {
+      Object.defineProperty(host, name, { value, writable: true, enumerable: true, configurable: true });
+      return value;
+    };
+    const permissions = data?.permissions ?? {};
     const host = {
       log: line("info"),
-      sleep: later("sleep"),
-      store: makeStore(),
-      llm: makeLlm(data),
+      sleep: (ms) => call("sleep", [ms]),
+      get store() {
+        return keep("store", makeStore());
+      },
+      get llm() {
+        return keep("llm", makeLlm(data));
+      },
+      get fs() {
+        return keep("fs", makeFs());
+      },
+      get zip() {
+        return keep("zip", makeZip());
+      },
+      // Plugins ask `if (host.net)`.
+      get net() {
+        return keep("net", permissions.network || permissions["local-network"] ? makeNet(data) : undefined);
+      },
       siblingTools: data?.siblingTools ?? [],
-      permissions: data?.permissions ?? {},
+      permissions,
       app: data?.app,
       plugin: data?.plugin,
     };
-    const lazy = (name, make) => {
-      let made;
-      Object.defineProperty(host, name, {
-        configurable: true,
-        enumerable: true,
-        get: () => (made ??= make(data)),
-        set: (value) => void (made = value),
-      });
-    };
-    lazy("fs", makeFs);
-    lazy("zip", makeZip);
-    // Plugins ask `if (host.net)`.
-    if (host.permissions.network || host.permissions["local-network"]) lazy("net", makeNet);
-    else host.net = undefined;
     return host;
   };
 })();

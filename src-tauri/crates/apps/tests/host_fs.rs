@@ -155,9 +155,14 @@ async fn large_files_in_pieces() {
         const gone = fs.writer('gone'); await gone.write('x'); await gone.abort();
         return {{ before, bytes, size: fs.stat('big.bin').size, firsts: firsts.slice(10), gone: fs.exists('gone'),
             list: fs.list(), after: await thrown(() => gone.write('x')), closed: await thrown(() => w.close()),
-            whole: await thrown(() => fs.readBase64('huge.bin')) }};"
+            whole: await thrown(() => fs.readBase64('huge.bin')), half: await thrown(() => fs.readBase64('half.bin')),
+            alive: fs.exists('half.bin') }};"
     );
     std::fs::create_dir_all(house.path("")).unwrap();
+    std::fs::File::create(house.path("half.bin"))
+        .unwrap()
+        .set_len(60 << 20)
+        .unwrap();
     std::fs::File::create(house.path("huge.bin"))
         .unwrap()
         .set_len((64 << 20) + 1)
@@ -171,11 +176,15 @@ async fn large_files_in_pieces() {
     assert_eq!(got["firsts"], json!([10, 11, 101]));
     assert_eq!(
         (&got["gone"], &got["list"]),
-        (&json!(false), &json!(["big.bin", "huge.bin"]))
+        (&json!(false), &json!(["big.bin", "half.bin", "huge.bin"]))
     );
     says(&got["after"], "no such writer");
     says(&got["closed"], "no such writer");
     says(&got["whole"], "larger than");
+    assert!(
+        got["half"].is_string() && got["alive"] == true,
+        "more than a message holds is an error, not the end: {got}"
+    );
 
     // A writer that nobody closed leaves nothing.
     house
@@ -187,7 +196,7 @@ async fn large_files_in_pieces() {
         .await
         .unwrap();
     let list = house.does(FS, "return host.fs.list()", json!(null)).await.unwrap();
-    assert_eq!(list, json!(["big.bin", "huge.bin"]));
+    assert_eq!(list, json!(["big.bin", "half.bin", "huge.bin"]));
 }
 
 #[tokio::test]

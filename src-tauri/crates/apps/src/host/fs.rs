@@ -423,3 +423,38 @@ impl Files {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use files::Folder;
+
+    use super::*;
+
+    /// Whoever keeps a transaction open keeps others out; after a minute it is undone, and its call is told.
+    #[tokio::test(start_paused = true)]
+    async fn a_transaction_does_not_stay_open_for_ever() {
+        let home = tempfile::tempdir().unwrap();
+        let within = Folder::open_ambient(home.path()).unwrap();
+        let folder = GuestFolder::open(&within, "data").unwrap();
+        folder.write("a", b"old").unwrap();
+        let files = Files::new(folder.clone());
+        let args = Args {
+            method: "fs.begin",
+            list: &[],
+        };
+        let id = files.begin(&args).unwrap().as_u64().unwrap();
+        if let Some((_, transaction)) = &mut files.work.lock().transaction {
+            transaction.write("a", b"new").unwrap();
+        }
+        assert!(files.begin(&args).is_err(), "one at a time");
+        let before = tokio::time::Instant::now();
+        files.lapse(id).await;
+        assert!(before.elapsed() >= TRANSACTION);
+        assert_eq!(folder.read("a", 10).unwrap(), b"old");
+        folder.write("b", b"others can write again").unwrap();
+        let told = files.alive(&mut files.work.lock(), &args).unwrap_err();
+        assert!(told.contains("60 s"), "{told}");
+        files.begin(&args).unwrap();
+        assert!(files.alive(&mut files.work.lock(), &args).is_ok());
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures::StreamExt;
-use net::{Body, FetchSpec, Net, Reach, Spend};
+use net::{Body, FetchSpec, Net, Reach, SpecHeader, Spend};
 use parking_lot::Mutex;
 use policy::{AccountId, AppId, Capability};
 use serde_json::{Value, json};
@@ -162,6 +162,29 @@ impl Who {
     }
 }
 
+/// Reads a plugin's request, and finds the hosts it may reach and the secrets it names.
+async fn prepare(who: &Arc<Who>, method: &str, given: &Value) -> Result<(FetchSpec, net::Fetch), String> {
+    let reach = who.reach(method)?;
+    let said = |why: String| format!("host.{method}: {why}");
+    let spec = FetchSpec::parse(given).map_err(said)?;
+    let mut handles = HashMap::new();
+    for (_, value) in &spec.headers {
+        let SpecHeader::Secret { name, .. } = value else {
+            continue;
+        };
+        // The keychain of the system may take its time.
+        let (asking, wanted) = (who.clone(), name.clone());
+        let look = move || asking.beyond.plugin_secret(&asking.context, &wanted);
+        let found = tokio::task::spawn_blocking(look).await;
+        handles.insert(name.clone(), found.map_err(|_| said("the engine is stopping".into()))?);
+    }
+    let fetch = spec.fetch(reach, PURPOSE, who.meter()?, |name| {
+        handles.get(name).cloned().flatten()
+    });
+    let fetch = fetch.map_err(said)?;
+    Ok((spec, fetch))
+}
+
 /// Takes an entry off its list, also when the wait is dropped.
 struct Forget<'a>(&'a Mutex<HashMap<u64, Arc<Notify>>>, u64);
 
@@ -205,21 +228,12 @@ impl Wires {
                 "host.net.fetch: {OPEN_CALLS} answers are being read already: read one to its end first"
             ));
         }
-        let reach = who.reach(method)?;
-        let spec = match FetchSpec::parse(given) {
-            Ok(spec) => spec,
-            Err(why) => return Ok(net::spec::failure(&format!("host.net.fetch: {why}"))),
-        };
-        let fetch = spec.fetch(reach, PURPOSE, who.meter()?, |name| {
-            who.beyond.plugin_secret(&who.context, name)
-        });
-        let fetched = match fetch {
-            Ok(fetch) => self
-                .net
-                .fetch_stream(&who.context, fetch)
-                .await
-                .map_err(|e| e.to_string()),
-            Err(why) => Err(format!("host.net.fetch: {why}")),
+        let (spec, fetched) = match prepare(who, method, given).await {
+            Ok((spec, fetch)) => {
+                let fetched = self.net.fetch_stream(&who.context, fetch).await;
+                (spec, fetched.map_err(|e| e.to_string()))
+            }
+            Err(why) => return Ok(net::spec::failure(&why)),
         };
         let fetched = match fetched {
             Ok(fetched) => fetched,

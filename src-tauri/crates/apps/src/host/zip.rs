@@ -1,6 +1,6 @@
 //! `host.zip`: the archive that a request brought along. Everything here takes time on its thread.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use archive::{Archive, ArchiveError, EntryReader, Listing, as_text, png};
@@ -16,6 +16,27 @@ use crate::media::{MEDIA_LIMIT, Picture};
 
 /// Largest chunk of an entry, in bytes.
 const CHUNK_LIMIT: u64 = 8 << 20;
+
+/// Longest listing of all entries, as JSON: it and what a guest makes of it have to fit into the 512 MiB of a call with an
+/// archive.
+const LISTING_LIMIT: u64 = 240 << 20;
+static LISTING: Mutex<()> = Mutex::new(());
+
+/// Bytes up to [`LISTING_LIMIT`].
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if (self.0.len() + bytes.len()) as u64 > LISTING_LIMIT {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 /// The archive of one call.
 pub struct Zip {
@@ -83,9 +104,20 @@ pub fn call(
         "zip.list" => Ok(archive.files().into()),
         "zip.names" => Ok(archive.names().collect()),
         "zip.entries" => {
-            let mut json = Vec::new();
-            archive.entries_json(Listing::Plain, &mut json).map_err(said)?;
-            serde_json::from_slice(&json).map_err(|e| format!("host.{method}: {e}"))
+            // One listing is made at a time: each may take some hundred MiB here.
+            let _turn = LISTING.lock();
+            let mut json = Bounded(Vec::new());
+            archive.entries_json(Listing::Plain, &mut json).map_err(|error| {
+                if json.0.len() as u64 + (1 << 20) < LISTING_LIMIT {
+                    return said(error);
+                }
+                format!(
+                    "host.{method}: all entries together are more than {} MiB as JSON: read them one by one \
+                     (host.zip.names, read, readBytes, stream)",
+                    LISTING_LIMIT >> 20
+                )
+            })?;
+            serde_json::from_slice(&json.0).map_err(|e| format!("host.{method}: {e}"))
         }
         "zip.stat" => {
             let entry = archive.entry(name()?);

@@ -162,7 +162,11 @@ pub fn code(text: &str) -> CodeHash {
 }
 
 pub fn prelude() -> &'static str {
-    include_str!("../../src/prelude.js")
+    concat!(
+        include_str!("../../src/globals.js"),
+        "\n",
+        include_str!("../../src/prelude.js")
+    )
 }
 
 impl House {
