@@ -141,6 +141,8 @@ impl Archive {
     /// shortens); absolute names; drive letters; backslashes; NUL; links, devices, pipes, and names that lead through
     /// one; later entries of the same name. One `./` at the beginning is taken off. `..foo.txt` is a fine name.
     ///
+    /// An archive inside of this one is bytes like any other entry: nothing here opens it.
+    ///
     /// Names are UTF-8 where the entry says so or it is valid UTF-8 (many programs forget to say so), else CP437.
     /// Folders have a slash at the end.
     ///

@@ -171,6 +171,16 @@ fn regress_25_limits_before_anything_is_inflated() {
 }
 
 #[test]
+fn regress_25_sixty_thousand_entries_and_one_more() {
+    let mut items: Vec<Item> = (0..60_000).map(|n| stored(format!("folder/{n}.txt"), "")).collect();
+    let archive = open(zip(&items)).unwrap();
+    assert_eq!(archive.len(), 60_000);
+    assert_eq!(archive.read("folder/59999.txt", 0).unwrap(), b"");
+    items.push(stored("one more", ""));
+    refused(zip(&items), "the number of its entries is 60001, and at most 60000");
+}
+
+#[test]
 fn bombs_that_share_data_are_refused() {
     // The same local header many times, as in 42.zip's successors.
     let kernel = deflated("0", vec![0; 1 << 20]);
