@@ -263,17 +263,43 @@ fn self_test_only_files_opens_paths_that_guests_name() {
     );
 }
 
+const REACHING_OUT: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "tokio",
+];
+
 fn does_io(path: &str, text: &str) -> Vec<Problem> {
-    let words = [
-        "std::fs",
-        "std::net",
-        "std::io",
-        "std::env",
-        "std::process",
-        "std::thread",
-        "tokio",
-    ];
+    let words = [REACHING_OUT, &["std::io"]].concat();
     find(path, &program(text), &words, "`policy` is pure: hand it what it needs")
+}
+
+fn archive_reaches_out(path: &str, text: &str) -> Vec<Problem> {
+    // `std::io` has the traits for readers over bytes.
+    find(
+        path,
+        &program(text),
+        REACHING_OUT,
+        "`archive` turns bytes into values and opens nothing",
+    )
+}
+
+#[test]
+fn archive_opens_nothing() {
+    keep(|path| ships(path) && in_crate(path, "archive"), archive_reaches_out);
+}
+
+#[test]
+fn self_test_archive_opens_nothing() {
+    check(
+        archive_reaches_out,
+        "src-tauri/crates/archive/src/a.rs",
+        "let bytes = std::fs::read(name);",
+        "pub fn read(name: &str, out: &mut impl std::io::Write) {}",
+    );
 }
 
 #[test]
@@ -412,6 +438,7 @@ const KEPT: &[(&str, &[&str])] = &[
     ("keyring", &["secrets"]),
     ("cap-std", &["files"]),
     ("cap-fs-ext", &["files"]),
+    ("flate2", &["archive"]),
     ("rquickjs", &["sandbox"]),
     ("seccompiler", &["sandbox"]),
     ("landlock", &["sandbox"]),
