@@ -2,12 +2,15 @@
 
 use std::time::Instant;
 
+use apps::budget::Spend;
 use db::{ActivityEnd, ConnectionRow, NewActivity};
 use policy::{AccountId, CallContext, Caller};
 use serde_json::{Value, json};
 
 use crate::Engine;
 
+/// Bytes of text that are taken for a token.
+const BYTES_PER_TOKEN: u64 = 4;
 /// Texts of one request.
 const TEXTS: usize = 2048;
 
@@ -32,6 +35,15 @@ impl Engine {
             return Ok(json!([]));
         }
         let endpoint = self.endpoint(&account, &row)?;
+        let app = context.chain.iter().rev().find_map(|c| c.app()).cloned();
+        if let Some(app) = &app {
+            let budgets = self.plugins().budgets();
+            budgets.before(&account, app, Spend::Tokens, 0)?;
+            budgets.before(&account, app, Spend::ModelCalls, 1)?;
+            // Servers rarely say how many tokens a text had.
+            let bytes: usize = texts.iter().map(String::len).sum();
+            budgets.add(&account, app, Spend::Tokens, (bytes as u64).div_ceil(BYTES_PER_TOKEN));
+        }
         let began = Instant::now();
         let line = self.activity().add(&NewActivity {
             account: Some(account.clone()),

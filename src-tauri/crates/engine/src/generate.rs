@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apps::budget::Spend;
 use apps::host::Entry;
 use apps::plugin_call::Hook;
 use db::{ActivityEnd, NewActivity};
@@ -20,6 +21,8 @@ use crate::streams::{Answer, End};
 
 /// Text for pages on the bus is gathered for this long, so that a fast model does not make an event per token.
 const BUS_PAUSE: Duration = Duration::from_millis(20);
+/// Bytes of text that are taken for a token where nobody counted: about what English text has.
+const BYTES_PER_TOKEN: u64 = 4;
 /// Tools one request may bring of its own (contract section 3.4).
 const OWN_TOOLS: usize = 16;
 
@@ -137,6 +140,7 @@ impl Run {
             detail: None,
         });
         let prefill = parsed.assistant_prefill.clone();
+        let sent: usize = parsed.messages.iter().map(|message| message.content.len()).sum();
         let decoder = parsed.stream_decode.as_ref().map(StreamDecoder::new);
         let muted = parsed.stream_muted == Some(true);
         let events = match target {
@@ -153,6 +157,7 @@ impl Run {
         } else {
             "done"
         };
+        self.charge(&result, sent);
         let tokens = result.usage.input + result.usage.cache_read + result.usage.cache_write + result.usage.output;
         let end = ActivityEnd {
             outcome,
@@ -182,6 +187,22 @@ impl Run {
         self.end(End { stopped, error, result });
     }
 
+    /// Counts the tokens of an answer against the app's day. A server that does not say how many, or was stopped before it
+    /// could, is counted by the bytes that went and came.
+    fn charge(&self, result: &providers::GenerateResult, sent: usize) {
+        let Some(app) = self.app.as_ref().filter(|_| result.model != DEMO) else {
+            return;
+        };
+        let usage = &result.usage;
+        let said = usage.input + usage.cache_read + usage.cache_write + usage.output;
+        let seen = (sent + result.text.len() + result.reasoning.as_deref().unwrap_or_default().len()) as u64;
+        let tokens = if said > 0 { said } else { seen.div_ceil(BYTES_PER_TOKEN) };
+        self.engine
+            .plugins()
+            .budgets()
+            .add(&self.account, app, Spend::Tokens, tokens);
+    }
+
     /// Who asks, if hooks are to see the request.
     fn asking(&self) -> Asking<'_> {
         Asking {
@@ -191,8 +212,13 @@ impl Run {
         }
     }
 
-    /// Lets hooks change the request, gathers tools, and finds the model.
+    /// Asks the budget, lets hooks change the request, gathers tools, and finds the model.
     async fn prepare(&self, request: &mut Value) -> Result<Ready, String> {
+        if let Some(app) = &self.app {
+            let budgets = self.engine.plugins().budgets();
+            budgets.before(&self.account, app, Spend::Tokens, 0)?;
+            budgets.before(&self.account, app, Spend::ModelCalls, 1)?;
+        }
         let own = self.own_tools(request)?;
         let wants = request.get("wantsTools").and_then(Value::as_bool) == Some(true);
         let mut nothing = Value::Null;
