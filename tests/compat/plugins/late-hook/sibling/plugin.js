@@ -1,0 +1,2 @@
+export const appTools = () => ({ tools: [{ name: "theirs", description: "", parameters: {} }] });
+export const handleTool = () => ({ text: "" });

@@ -1,0 +1,3 @@
+export function handleRoute(req) {
+  if (req.path !== "/last") return { json: { by: "c", path: req.path } };
+}

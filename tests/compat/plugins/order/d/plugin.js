@@ -1,0 +1,3 @@
+export async function handleRoute() {
+  return { json: { by: "d" } };
+}

@@ -1,0 +1,1 @@
+export const uiPanel = () => ({ label: 5 });

@@ -1,0 +1,3 @@
+export function uiPanel() {
+  throw new Error("no panel");
+}
