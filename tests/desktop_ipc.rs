@@ -66,6 +66,8 @@ const MAY_NOT: &[(&str, &str)] = &[
     ("POST", "/v1/apps/alpha/plugins/x/disable"),
     ("GET", "/v1/apps/alpha/plugins/x/difference"),
     ("POST", "/v1/apps/alpha/plugins/x/call"),
+    ("GET", "/v1/apps/alpha/plugins/x/tools"),
+    ("POST", "/v1/apps/alpha/plugins/x/tools/y"),
     ("POST", "/v1/apps/alpha/plugins/data-update"),
     ("POST", "/v1/plugins/alpha__x/revoke"),
     ("PUT", "/v1/plugins/alpha__x/secrets/token"),
@@ -430,6 +432,18 @@ const AS_OWNER: &[(&str, &str, &str, bool)] = &[
         "POST",
         "/v1/apps/{app}/plugins/{plugin}/call",
         "/v1/apps/alpha/plugins/x/call",
+        true,
+    ),
+    (
+        "GET",
+        "/v1/apps/{app}/plugins/{plugin}/tools",
+        "/v1/apps/alpha/plugins/x/tools",
+        true,
+    ),
+    (
+        "POST",
+        "/v1/apps/{app}/plugins/{plugin}/tools/{name}",
+        "/v1/apps/alpha/plugins/x/tools/y",
         true,
     ),
     (

@@ -130,6 +130,18 @@ pub const WANT: &[(&str, &str, &str, &[Who])] = &[
         PERSON,
     ),
     (
+        "GET",
+        "/v1/apps/{app}/plugins/{plugin}/tools",
+        "/v1/apps/alpha/plugins/x/tools",
+        PERSON,
+    ),
+    (
+        "POST",
+        "/v1/apps/{app}/plugins/{plugin}/tools/{name}",
+        "/v1/apps/alpha/plugins/x/tools/y",
+        PERSON,
+    ),
+    (
         "POST",
         "/v1/apps/{app}/plugins/data-update",
         "/v1/apps/alpha/plugins/data-update",

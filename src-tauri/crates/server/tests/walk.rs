@@ -127,6 +127,18 @@ const WANT: &[Line] = &[
         [N, Y, N, N],
     ),
     (
+        "GET",
+        "/v1/apps/{app}/plugins/{plugin}/tools",
+        "/v1/apps/alpha/plugins/x/tools",
+        [N, Y, N, N],
+    ),
+    (
+        "POST",
+        "/v1/apps/{app}/plugins/{plugin}/tools/{name}",
+        "/v1/apps/alpha/plugins/x/tools/y",
+        [N, Y, N, N],
+    ),
+    (
         "POST",
         "/v1/apps/{app}/plugins/data-update",
         "/v1/apps/alpha/plugins/data-update",
