@@ -226,7 +226,7 @@
   };
 
   globalThis.__makeHost = (data) => {
-    // Each room becomes an ordinary property when it is first looked at.
+    // Each room becomes an ordinary property when it is first looked at, or set.
     const keep = (name, value) => {
       Object.defineProperty(host, name, { value, writable: true, enumerable: true, configurable: true });
       return value;
@@ -238,18 +238,33 @@
       get store() {
         return keep("store", makeStore());
       },
+      set store(value) {
+        keep("store", value);
+      },
       get llm() {
         return keep("llm", makeLlm(data));
+      },
+      set llm(value) {
+        keep("llm", value);
       },
       get fs() {
         return keep("fs", makeFs());
       },
+      set fs(value) {
+        keep("fs", value);
+      },
       get zip() {
         return keep("zip", makeZip());
+      },
+      set zip(value) {
+        keep("zip", value);
       },
       // Plugins ask `if (host.net)`.
       get net() {
         return keep("net", permissions.network || permissions["local-network"] ? makeNet(data) : undefined);
+      },
+      set net(value) {
+        keep("net", value);
       },
       siblingTools: data?.siblingTools ?? [],
       permissions,
