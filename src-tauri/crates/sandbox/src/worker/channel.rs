@@ -11,8 +11,10 @@ use std::{
 
 use crate::frame::{self, FromWorker, Malformed, ToWorker};
 
-/// Bytes asked of the socket at once. Measured: it has at most about 200 KiB ready.
-const STEP: usize = 64 << 10;
+/// Bytes asked of the socket at once, while little and while much is to come. Measured: it has at most about 200 KiB
+/// ready. Each is filled with zeros first, which an ordinary frame should not pay for.
+const STEP: usize = 16 << 10;
+const LARGE_STEP: usize = 128 << 10;
 
 /// Why no more frames can be exchanged. The worker ends.
 #[derive(Debug)]
@@ -125,9 +127,11 @@ impl Ends {
             self.read.drain(..self.at);
             self.at = 0;
             let have = self.read.len();
-            // The host can be believed about lengths. In steps, because each is filled with zeros before it is read.
-            self.read.reserve_exact(wanted.saturating_sub(have));
-            self.read.resize(have + STEP, 0);
+            // The host can be believed about lengths.
+            let missing = wanted.saturating_sub(have);
+            self.read.reserve_exact(missing);
+            self.read
+                .resize(have + if missing > LARGE_STEP { LARGE_STEP } else { STEP }, 0);
             let got = self.socket.read(&mut self.read[have..]);
             self.read.truncate(have + *got.as_ref().unwrap_or(&0));
             match got {
