@@ -14,7 +14,10 @@ fn panels_have_labels() {
     let panels = got["panels"].as_array().unwrap();
     assert_eq!(panels.len(), 2, "{got}");
     let good = panels.iter().find(|p| p["label"] == "Good").unwrap();
-    assert_eq!(good["seen"], json!([[[1, 0]], {"web": "/json"}, "said: and said: panel"]));
+    assert_eq!(
+        good["seen"],
+        json!([[[1, 0]], {"web": "/json"}, "said: and said: panel"])
+    );
     assert_eq!(good["more"], json!({"any": [1]}));
     assert_eq!(good["plugin"], "panel__good");
     assert_eq!(house.streamed("panel", "panel"), "said: panel");
@@ -30,14 +33,27 @@ fn ticks_are_broadcast_and_never_faster_than_five_seconds() {
     let events = house.owner.listen("/v1/events");
     let began = Instant::now();
     house.tick();
-    let event = house.event(events, |event| event.to_string().contains("plugin_event"));
-    assert!(began.elapsed() >= Duration::from_secs(4), "{:?}: {event}", began.elapsed());
-    let payload = find(&event, "payload").and_then(|p| find(p, "ctx").map(|_| p)).unwrap_or_else(|| panic!("{event}"));
-    let payload = if payload.get("ctx").is_some() { payload } else { find(payload, "payload").unwrap() };
+    let event = house.event(events, |event| event.to_string().contains("\"tick__p\""));
+    assert!(
+        began.elapsed() >= Duration::from_secs(4),
+        "{:?}: {event}",
+        began.elapsed()
+    );
+    let payload = find(&event, "payload")
+        .and_then(|p| find(p, "ctx").map(|_| p))
+        .unwrap_or_else(|| panic!("{event}"));
+    let payload = if payload.get("ctx").is_some() {
+        payload
+    } else {
+        find(payload, "payload").unwrap()
+    };
     assert_eq!(payload["ctx"]["pluginId"], "tick__p");
     assert_eq!(payload["passes"], 3, "{payload}");
     assert_eq!(payload["text"], "said: tock said: tick");
-    assert_eq!((&payload["vectors"], &payload["page"]), (&json!([[4, 0]]), &json!({"web": "/json"})));
+    assert_eq!(
+        (&payload["vectors"], &payload["page"]),
+        (&json!([[4, 0]]), &json!({"web": "/json"}))
+    );
     house.both("tick", json!({}), |got| assert_eq!(got["waits"], true));
     // Turned off, the clock passes it by.
     house.post("tick", "/plugins/p/disable", &json!({})).ok();
@@ -47,7 +63,9 @@ fn ticks_are_broadcast_and_never_faster_than_five_seconds() {
 /// The first value of this name, however deep.
 fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     match value {
-        Value::Object(fields) => fields.get(name).or_else(|| fields.values().find_map(|value| find(value, name))),
+        Value::Object(fields) => fields
+            .get(name)
+            .or_else(|| fields.values().find_map(|value| find(value, name))),
         Value::Array(list) => list.iter().find_map(|value| find(value, name)),
         _ => None,
     }
@@ -62,10 +80,22 @@ impl House {
 #[test]
 fn updates_reach_every_plugin_and_failures_are_kept() {
     let house = House::open(&["update"]);
-    let done = house.post("update", "/plugins/data-update", &json!({"from": "1.0.0", "to": "2.0.0"})).ok();
+    let done = house
+        .post(
+            "update",
+            "/plugins/data-update",
+            &json!({"from": "1.0.0", "to": "2.0.0"}),
+        )
+        .ok();
     assert_eq!(done["failed"].as_array().unwrap().len(), 1, "{done}");
     assert_eq!(done["failed"][0]["plugin"], "throws");
-    assert!(done["failed"][0]["error"].as_str().unwrap().contains("cannot go from 1.0.0"), "{done}");
+    assert!(
+        done["failed"][0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("cannot go from 1.0.0"),
+        "{done}"
+    );
     let seen = house.post("update", "/seen", &json!({})).ok();
     assert_eq!(seen["ctx"], json!({"from": "1.0.0", "to": "2.0.0"}));
     assert_eq!(seen["b"], "said: again said: update");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use testkit::{AppFolder, Client, Home, ModelServer, Out, Reply, Running, Seen, wait_for};
+use testkit::{AppFolder, Client, Home, ModelServer, Out, Reply, Running, Seen};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_chrysalis");
 /// What makes a plugin's route the last of three passes.
@@ -35,24 +35,26 @@ fn folders(folder: &Path) -> Vec<(String, PathBuf)> {
 
 /// The folder of one rule.
 pub fn rule(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compat/plugins").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/compat/plugins")
+        .join(name)
 }
 
 impl House {
     /// An app for each rule, with the plugins in its folder, all allowed. A rule of one plugin also gives the app
     /// `<rule>-3`, whose plugin does the same in the last of three passes.
     pub fn open(rules: &[&str]) -> Self {
-        Self::with_key(rules, Some("sk-test"))
+        Self::with(rules, Some("sk-test"), "")
     }
 
-    /// Without a key there is no connection that makes embeddings.
-    pub fn with_key(rules: &[&str], key: Option<&str>) -> Self {
+    /// Without a key there is no connection that makes embeddings. `config` is more for `config.toml`.
+    pub fn with(rules: &[&str], key: Option<&str>, config: &str) -> Self {
         let order: Arc<Mutex<Vec<String>>> = Arc::default();
         let (one, other) = (order.clone(), order.clone());
         let model = ModelServer::start(move |seen, out| answer(seen, out, &one));
         let web = ModelServer::everything(move |seen, out| page(seen, out, &other));
         let home = Home::new(PROGRAM);
-        home.configure("worker_idle_seconds = 5\n");
+        home.configure(&format!("worker_idle_seconds = 1\n{config}"));
         let running = home.serve();
         let owner = running.set_up();
         running.connect(&owner, &model.url(), key);
@@ -73,7 +75,11 @@ impl House {
     pub fn add(&self, name: &str) {
         let folder = rule(name);
         let single = folder.join("plugin.js").is_file();
-        let plugins = if single { vec![("p".to_owned(), folder)] } else { folders(&folder) };
+        let plugins = if single {
+            vec![("p".to_owned(), folder)]
+        } else {
+            folders(&folder)
+        };
         let app = AppFolder::new(self.home.folder(), name);
         for (id, from) in &plugins {
             let manifest = self.text(&from.join("manifest.json"));
@@ -155,7 +161,9 @@ impl House {
     /// What the model was asked, as JSON, without lists of models and embeddings.
     pub fn asked(&self) -> Vec<Value> {
         let seen = self.model.seen();
-        let chats = seen.iter().filter(|s| s.method == "POST" && !s.target.ends_with("/embeddings"));
+        let chats = seen
+            .iter()
+            .filter(|s| s.method == "POST" && !s.target.ends_with("/embeddings"));
         chats.map(|s| serde_json::from_str(&s.body).expect("JSON")).collect()
     }
 
@@ -177,7 +185,10 @@ impl House {
 
     /// The lines of the activity log of this kind that belong to the app.
     pub fn activity(&self, kind: &str, app: &str) -> Vec<Value> {
-        let found = self.owner.get(&format!("/v1/activity?kind={kind}&app={app}&limit=1000")).ok();
+        let found = self
+            .owner
+            .get(&format!("/v1/activity?kind={kind}&app={app}&limit=1000"))
+            .ok();
         found["entries"].as_array().expect("entries").clone()
     }
 
@@ -298,9 +309,4 @@ pub fn body(mut incoming: testkit::Incoming) -> String {
     let mut text = String::new();
     incoming.read_to_string(&mut text).expect("a body");
     text
-}
-
-/// Waits until the model was asked this many times.
-pub fn asked(house: &House, times: usize) {
-    wait_for("the model to be asked", || (house.asked().len() >= times).then_some(()));
 }

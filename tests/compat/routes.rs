@@ -28,7 +28,11 @@ fn what_cannot_be_read_is_passed_over_and_named() {
         ("no-permissions", Some("{\"name\": \"x\"}"), Some("export const a = 1;")),
         ("no-manifest", None, Some("export const a = 1;")),
         ("no-code", Some("{\"name\": \"x\", \"permissions\": []}"), None),
-        ("good-unknown", Some("{\"name\": \"x\", \"permissions\": [\"everything\"]}"), Some("export const a = 1;")),
+        (
+            "good-unknown",
+            Some("{\"name\": \"x\", \"permissions\": [\"everything\"]}"),
+            Some("export const a = 1;"),
+        ),
     ] {
         let folder = folder.join(id);
         std::fs::create_dir(&folder).unwrap();
@@ -48,7 +52,11 @@ fn what_cannot_be_read_is_passed_over_and_named() {
     let broken: Vec<&Value> = plugins.iter().filter(|p| p["error"].is_string()).collect();
     assert_eq!(broken.len(), 5, "{listed}");
     // What is changed on disk is what is found next, and nobody has looked at it yet.
-    std::fs::write(folder.join("good/plugin.js"), "export const handleRoute = () => ({ json: 1 });").unwrap();
+    std::fs::write(
+        folder.join("good/plugin.js"),
+        "export const handleRoute = () => ({ json: 1 });",
+    )
+    .unwrap();
     let refused = house.post("discovery", "/good", &json!({}));
     assert!((400..600).contains(&refused.status), "{}", refused.text());
     house.allow("discovery", "good", &["routes"]);
@@ -99,16 +107,28 @@ fn what_a_route_is_asked() {
     let got = house.owner.get(&url("/echo/a%20b/%C3%BC?x=1&y=a%26b&x=2&empty")).ok();
     assert_eq!(got["method"], "GET");
     assert_eq!(got["path"], "/echo/a b/ü");
-    assert_eq!((&got["query"]["y"], &got["query"]["empty"]), (&json!("a&b"), &json!("")));
+    assert_eq!(
+        (&got["query"]["y"], &got["query"]["empty"]),
+        (&json!("a&b"), &json!(""))
+    );
     assert_eq!((&got["body"], &got["stash"]), (&Value::Null, &json!("none")));
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
-        let got = house.owner.send(method, &url("/echo"), &json!({"a": [1, {"b": null}]})).ok();
-        assert_eq!((&got["method"], &got["body"]), (&json!(method), &json!({"a": [1, {"b": null}]})));
+        let got = house
+            .owner
+            .send(method, &url("/echo"), &json!({"a": [1, {"b": null}]}))
+            .ok();
+        assert_eq!(
+            (&got["method"], &got["body"]),
+            (&json!(method), &json!({"a": [1, {"b": null}]}))
+        );
     }
     let text = house.owner.ask("POST", &url("/echo"), &[], b"no json").unwrap();
     assert_eq!(text.ok()["body"], "no json");
     house.both("request", json!({"n": 1}), |got| {
-        assert_eq!((&got["method"], &got["path"], &got["body"]["n"]), (&json!("POST"), &json!("/rule"), &json!(1)));
+        assert_eq!(
+            (&got["method"], &got["path"], &got["body"]["n"]),
+            (&json!("POST"), &json!("/rule"), &json!(1))
+        );
         assert_eq!((&got["query"], &got["stash"]), (&json!({}), &json!("none")));
     });
 }
@@ -152,14 +172,19 @@ fn a_crash_is_a_500_that_names_the_plugin() {
 fn siblings_tools_for_a_route() {
     let house = House::open(&["siblings"]);
     for path in ["/now", "/three"] {
-        let got = house.post("siblings", &format!("{path}?siblingtools=1"), &json!({})).ok();
+        let got = house
+            .post("siblings", &format!("{path}?siblingtools=1"), &json!({}))
+            .ok();
         let tools = got["siblings"].as_array().unwrap();
         assert_eq!(tools.len(), 1, "of others, and only where allowed: {got}");
         assert_eq!(tools[0]["name"], "look");
         assert_eq!(tools[0]["parameters"], json!({"type": "object", "properties": {}}));
         for query in ["", "?siblingtools=0", "?siblingtools=true"] {
             let got = house.post("siblings", &format!("{path}{query}"), &json!({})).ok();
-            assert!(matches!(&got["siblings"], Value::Null) || got["siblings"] == json!([]), "{query}: {got}");
+            assert!(
+                matches!(&got["siblings"], Value::Null) || got["siblings"] == json!([]),
+                "{query}: {got}"
+            );
         }
     }
 }

@@ -18,7 +18,10 @@ pub fn system(asked: &Value) -> String {
 
 fn names(asked: &Value) -> Vec<String> {
     let tools = asked["tools"].as_array().cloned().unwrap_or_default();
-    tools.iter().filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
+    tools
+        .iter()
+        .filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned))
+        .collect()
 }
 
 #[test]
@@ -29,7 +32,10 @@ fn siblings_tools_in_model_requests() {
         let ask = |text: &str| house.post("tools", path, &wants(text)).ok();
         // In the order of the plugins' folders; what has no name is left out, what fails takes nothing from the others.
         let offered = ask("tools")["text"].as_str().unwrap().to_owned();
-        assert_eq!(offered, "made_10,plain,words,wrong,number,nothing,throws,queues,three,asks,greedy", "{path}");
+        assert_eq!(
+            offered, "made_10,plain,words,wrong,number,nothing,throws,queues,three,asks,greedy",
+            "{path}"
+        );
         for (tool, want, is_error) in [
             ("plain {\"a\":\"b\"}", "got {\"a\":\"b\"}", false),
             ("words", "later", false),
@@ -43,7 +49,11 @@ fn siblings_tools_in_model_requests() {
             assert_eq!(got["text"], format!("tool said: {want}"), "{path} {tool}: {got}");
             let trace = &got["toolTrace"][0];
             let name = tool.split(' ').next().unwrap();
-            assert_eq!((&trace["name"], &trace["isError"]), (&json!(name), &json!(is_error)), "{path}: {got}");
+            assert_eq!(
+                (&trace["name"], &trace["isError"]),
+                (&json!(name), &json!(is_error)),
+                "{path}: {got}"
+            );
             assert_eq!(trace["resultText"], want, "{path}: {got}");
         }
         let broke = ask("use throws");
@@ -56,8 +66,14 @@ fn siblings_tools_in_model_requests() {
     }
     assert_eq!(house.streamed("tools", "before"), "said: before");
     let failures = house.activity("error", "tools");
-    let broken = failures.iter().find(|e| e["target"] == "appTools").expect("the offer that failed");
-    assert!(broken["detail"].as_str().unwrap().contains("offers nothing"), "{broken}");
+    let broken = failures
+        .iter()
+        .find(|e| e["target"] == "appTools")
+        .expect("the offer that failed");
+    assert!(
+        broken["detail"].as_str().unwrap().contains("offers nothing"),
+        "{broken}"
+    );
 }
 
 #[test]
@@ -74,7 +90,10 @@ fn a_tools_own_requests_are_bare() {
         assert_eq!(inner.len(), 1, "{asked:?}");
         assert!(names(inner[0]).is_empty(), "no tools: {}", inner[0]);
         assert_eq!(system(inner[0]), "", "no hooks: {}", inner[0]);
-        let outer = asked.iter().find(|asked| asked.to_string().contains(&format!("use {tool}"))).unwrap();
+        let outer = asked
+            .iter()
+            .find(|asked| asked.to_string().contains(&format!("use {tool}")))
+            .unwrap();
         assert_eq!(system(outer), "hooked", "the twin: {outer}");
         assert!(!names(outer).is_empty(), "the twin: {outer}");
     }
@@ -88,12 +107,20 @@ fn own_tools() {
     house.both_of_two("own-tools", |got| {
         assert_eq!(got["own"], "tool said: mine with {\"x\":1}", "{got}");
         assert_eq!(got["trace"][0]["name"], "mine", "{got}");
-        assert_eq!((&got["list"], &got["none"], &got["many"]), (&json!("mine,second"), &json!(""), &json!(16)), "{got}");
+        assert_eq!(
+            (&got["list"], &got["none"], &got["many"]),
+            (&json!("mine,second"), &json!(""), &json!(16)),
+            "{got}"
+        );
     });
     // Without the permission they are dropped, and the request goes on without.
     house.allow("own-tools", "p", &["routes", "llm", "store"]);
     let got = house.post("own-tools", "/rule", &json!({})).ok();
-    assert_eq!((&got["list"], &got["own"]), (&json!(""), &json!("said: use mine {\"x\":1}")), "{got}");
+    assert_eq!(
+        (&got["list"], &got["own"]),
+        (&json!(""), &json!("said: use mine {\"x\":1}")),
+        "{got}"
+    );
 }
 
 impl House {

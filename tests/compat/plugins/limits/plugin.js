@@ -8,10 +8,10 @@ export function handleRoute(req, host) {
   const [, kind, count] = req.path.split("/");
   const results = { llm: host.llm.results, embed: host.llm.embedResults, net: host.net.results }[kind];
   if (!results) return;
-  if (Object.keys(results).length) return { json: Object.keys(results).length };
+  if (req.stash) return { json: { done: Object.keys(results).length, error: req.stash.error } };
   let error = null;
   for (let n = 0; n < Number(count); n++) {
     try { kinds[kind](n) } catch (e) { error ??= e.message }
   }
-  return error ? { json: { error } } : { __llmPending: true };
+  return { __llmPending: true, stash: { error } };
 }
