@@ -316,17 +316,19 @@ impl Plugins {
         let mut results = Results::default();
         let mut pass = 1;
         loop {
-            let call = || Call {
+            let call = |export: &Export| Call {
                 export: export.name.into(),
                 args: Value::Array(export.args.clone()),
                 data: host.call_data(&results),
                 limits: export.limits.clone(),
             };
-            let mut outcome = self.pool.call(&program, call(), host.clone()).await;
-            // A read may be asked again when its worker died under it (contract section 3.5).
-            if export.safe && pass == 1 && matches!(outcome, Err(Failure::Crashed(_))) {
+            let mut outcome = self.pool.call(&program, call(&export), host.clone()).await;
+            // A read may be asked again, once, when its worker died under it (contract section 3.5): the pass it was in,
+            // because what the passes before it asked for is done.
+            if export.safe && matches!(outcome, Err(Failure::Crashed(_))) {
+                export.safe = false;
                 host.take_queue();
-                outcome = self.pool.call(&program, call(), host.clone()).await;
+                outcome = self.pool.call(&program, call(&export), host.clone()).await;
             }
             let outcome = outcome.map_err(failed)?;
             if !outcome.exported {
