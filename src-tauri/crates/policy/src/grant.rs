@@ -67,7 +67,7 @@ impl Capability {
         Self::ALL
             .into_iter()
             .find(|c| c.as_str() == word)
-            .ok_or_else(|| UnknownCapability(text.chars().take(60).collect()))
+            .ok_or_else(|| UnknownCapability(text.chars().filter(|c| !c.is_control()).take(60).collect()))
     }
 
     /// What a person reads before allowing it.
