@@ -10,6 +10,12 @@ pub enum IdError {
         "{what} id \"{given}\" is not valid: use 1 to 64 lower-case letters, digits, '-' or '_', starting with a letter or digit"
     )]
     Form { what: &'static str, given: String },
+    /// Plugin ids have no `__`: it stands between the ids of an app and its plugin in `<app>__<plugin>`, and what stands
+    /// behind the last one must be the plugin's for that to name only one.
+    #[error(
+        "{what} id \"{given}\" contains \"__\", which stands between the ids of an app and its plugin: use one '_'"
+    )]
+    Joint { what: &'static str, given: String },
     /// Account ids: 32 lower-case hex digits.
     #[error("account id is not valid: expected 32 hexadecimal digits")]
     Account,
@@ -52,6 +58,10 @@ impl AccountId {
     }
 }
 
+const PLUGIN: &str = "plugin";
+/// What stands between the ids of an app and its plugin where both are named at once.
+pub const JOINT: &str = "__";
+
 fn check(what: &'static str, text: &str) -> Result<(), IdError> {
     let mut bytes = text.bytes();
     let first = bytes
@@ -72,17 +82,23 @@ fn check(what: &'static str, text: &str) -> Result<(), IdError> {
             given: text.to_owned(),
         });
     }
+    if what == PLUGIN && text.contains(JOINT) {
+        return Err(IdError::Joint {
+            what,
+            given: text.to_owned(),
+        });
+    }
     Ok(())
 }
 
 macro_rules! name_id {
-    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
         impl $name {
-            /// Accepts `[a-z0-9][a-z0-9_-]{0,63}` other than a Windows device name.
+            /// Accepts `[a-z0-9][a-z0-9_-]{0,63}` other than a Windows device name; of plugins, without `__`.
             pub fn parse(text: &str) -> Result<Self, IdError> {
                 check($what, text).map(|()| Self(text.to_owned()))
             }
@@ -98,7 +114,7 @@ name_id!(
 );
 name_id!(
     /// A plugin's folder name inside its app.
-    PluginId, "plugin"
+    PluginId, PLUGIN
 );
 
 /// What [`AppId::shelf`] is called. Begins with `_`, so that no folder of an app can have the name.
@@ -161,6 +177,18 @@ mod tests {
             "con",
         ] {
             assert!(AppId::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_app_and_its_plugin_are_told_apart_in_one_name() {
+        for good in ["a_b", "a_", "x-_-y"] {
+            assert!(PluginId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["a__b", "a__", "a___b"] {
+            let error = PluginId::parse(bad).unwrap_err().to_string();
+            assert!(error.contains("use one '_'"), "{bad}: {error}");
+            assert!(AppId::parse(bad).is_ok(), "{bad}");
         }
     }
 

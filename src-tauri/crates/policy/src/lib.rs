@@ -13,4 +13,4 @@ pub use caller::{Caller, CallerKind};
 pub use context::{CallContext, ContextError, MAX_DEPTH, TraceId};
 pub use grant::{Capability, CodeHash, Grant, GrantState, UnknownCapability};
 pub use host_policy::{HostPolicy, PluginPolicy};
-pub use id::{AccountId, AppId, IdError, PluginId, random_hex};
+pub use id::{AccountId, AppId, IdError, JOINT, PluginId, random_hex};

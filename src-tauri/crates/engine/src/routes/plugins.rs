@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
 use db::UsageLimits;
 use http::StatusCode;
-use policy::{AccountId, AppId, Callers, Capability, CodeHash, Condition, PluginId};
+use policy::{AccountId, AppId, Callers, Capability, CodeHash, Condition, JOINT, PluginId};
 use secrets::{Kept, Origin, Secret};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -85,9 +85,9 @@ pub(crate) fn app_or_shelf(text: &str) -> Answer<AppId> {
     Ok(AppId::parse(text)?)
 }
 
-/// `<app>__<plugin>`, or the id alone of a plugin that belongs to no app.
+/// `<app>__<plugin>`, or the id alone of a plugin that belongs to no app. An app's id may have `__` in it, a plugin's not.
 fn global(text: &str) -> Answer<(AppId, PluginId)> {
-    Ok(match text.split_once("__") {
+    Ok(match text.rsplit_once(JOINT) {
         Some((app, plugin)) => (AppId::parse(app)?, PluginId::parse(plugin)?),
         None => (AppId::shelf(), PluginId::parse(text)?),
     })
