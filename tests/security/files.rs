@@ -228,7 +228,7 @@ fn others() -> Vec<Attempt> {
     ]
 }
 
-fn pipe(path: &Path) {
+pub fn pipe(path: &Path) {
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
     // SAFETY: a path that ends in NUL.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);

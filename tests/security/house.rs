@@ -108,6 +108,22 @@ impl House {
         house
     }
 
+    /// The same with a worker that was taken over in the place of the real one.
+    pub fn taken_over(mut self) -> Self {
+        self.running.stop();
+        let worker = self.home.program().with_file_name("chrysalis-worker");
+        assert_ne!(
+            worker.parent(),
+            Path::new(PROGRAM).parent(),
+            "only this test's own worker is replaced"
+        );
+        fs::remove_file(&worker).unwrap();
+        fs::copy(crate::worker::lying_worker(), &worker).unwrap();
+        self.running = self.home.serve();
+        self.owner = self.running.login();
+        self
+    }
+
     /// An app of hostile plugins.
     pub fn add(&self, id: &str, plugins: &[&str], permissions: &[&str]) {
         let mut app = AppFolder::new(self.home.folder(), id);
@@ -258,7 +274,9 @@ impl House {
 /// What a call of a plugin came to.
 pub fn came(reply: &Reply) -> Came {
     if reply.status != 200 {
-        return Came::Error(format!("{} {}", reply.status, reply.text()));
+        let said = reply.json();
+        let why = said["error"].as_str().map_or_else(|| reply.text(), str::to_owned);
+        return Came::Error(format!("{} {why}", reply.status));
     }
     let answer = reply.json();
     let text = answer["text"].as_str().unwrap_or_default();

@@ -2,12 +2,18 @@
 //! must come of it, and a twin: the same act as it is allowed, which works, so that the attempt failed for its own reason.
 
 mod attempt;
+mod bombs;
+mod budgets;
 mod escape;
 mod files;
 mod house;
+mod loads;
 mod network;
+mod permissions;
+mod rebinding;
 mod requests;
 mod store;
+mod worker;
 
 use std::collections::BTreeSet;
 
@@ -20,6 +26,9 @@ fn all() -> Vec<Attempt> {
         network::attempts(),
         requests::attempts(),
         store::attempts(),
+        loads::attempts(),
+        worker::attempts(),
+        budgets::attempts(),
     ]
     .concat()
 }
@@ -27,8 +36,17 @@ fn all() -> Vec<Attempt> {
 #[test]
 fn every_attempt_has_a_name_of_its_own_and_a_twin() {
     let all = all();
-    let names: BTreeSet<&str> = all.iter().map(|attempt| attempt.name.as_str()).collect();
-    assert_eq!(names.len(), all.len(), "two attempts have one name");
+    let coded = permissions::CODED.iter().map(|(name, _)| (*name).to_owned());
+    let list: Vec<String> = all
+        .iter()
+        .map(|attempt| attempt.name.clone())
+        .chain(coded)
+        .chain(bombs::names())
+        .chain(rebinding::ATTEMPTS.iter().map(|(name, _)| (*name).to_owned()))
+        .chain(store::ANSWERS.iter().map(|(name, _)| (*name).to_owned()))
+        .collect();
+    let names: BTreeSet<&String> = list.iter().collect();
+    assert_eq!(names.len(), list.len(), "two attempts have one name");
     for attempt in &all {
         assert!(
             !attempt.attack.is_empty() && !attempt.twin.is_empty(),
@@ -37,5 +55,6 @@ fn every_attempt_has_a_name_of_its_own_and_a_twin() {
         );
         assert_ne!(attempt.attack, attempt.twin, "{}", attempt.name);
     }
-    assert!(names.len() >= 80, "only {} attempts", names.len());
+    eprintln!("{} attempts", names.len());
+    assert!(names.len() >= 400, "only {} attempts", names.len());
 }

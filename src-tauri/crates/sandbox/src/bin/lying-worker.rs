@@ -98,8 +98,12 @@ fn step(channel: &Channel, step: &Value, heard: &mut Vec<Value>) {
         "refused" => say(channel, &FromWorker::Refused(text(1))),
         // value, whether it may be used again
         "done" => done(channel, &json(1), step[2] != false),
-        // What was heard so far.
-        "report" => done(channel, &Value::from(heard.clone()).to_string(), false),
+        // What was heard so far, as a text in a route's answer.
+        "report" => done(
+            channel,
+            &json!({"json": Value::from(heard.clone()).to_string()}).to_string(),
+            false,
+        ),
         "failed" => say(
             channel,
             &FromWorker::Failed(Failed {
