@@ -104,4 +104,15 @@ fn a_plugin_that_belongs_to_no_app() {
             "{got}"
         );
     }
+    // `TOOLS` is fixed; what has no name is left out.
+    let offered = house.owner.get("/v1/apps/_/plugins/top/tools").ok();
+    let want =
+        json!([{"name": "fixed", "description": "always there", "parameters": {"type": "object", "properties": {}}}]);
+    assert_eq!(
+        (&offered["tools"], &offered["appTools"]),
+        (&want, &json!([])),
+        "{offered}"
+    );
+    house.allow("_", "top", &["routes"]);
+    assert_eq!(house.owner.get("/v1/apps/_/plugins/top/tools").status, 403);
 }

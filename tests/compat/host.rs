@@ -91,6 +91,7 @@ fn store() {
 #[test]
 fn models_and_embeddings() {
     let house = House::open(&["llm"]);
+    let mut events = house.owner.listen("/v1/events");
     house.both("llm", json!({}), |got| {
         let one = &got["one"];
         assert_eq!(one["text"], "said: one", "{got}");
@@ -118,6 +119,18 @@ fn models_and_embeddings() {
         );
     });
     assert_eq!(house.streamed("llm", "llm"), "abcdefg");
+    // What is tagged goes to the app's pages as it comes.
+    let (mut text, mut done) = (String::new(), false);
+    while !done {
+        let event = events.event().expect("events go on");
+        let Some(news) = find(&event, "chatId").filter(|news| news["chatId"] == "llm" && news["app"] == "llm") else {
+            continue;
+        };
+        assert_eq!(news["name"], "l", "{event}");
+        text += news["delta"].as_str().unwrap_or_default();
+        done = news["done"] == true;
+    }
+    assert_eq!(text, "abcdefg");
     let asked = house.asked();
     let one = asked
         .iter()
@@ -125,6 +138,74 @@ fn models_and_embeddings() {
         .unwrap();
     assert_eq!(crate::tools::system(one), "be good");
     assert_eq!((&one["temperature"], &one["top_k"]), (&json!(0.25), &json!(3)), "{one}");
+}
+
+/// The first object that has a field of this name, however deep.
+fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(fields) if fields.contains_key(name) => Some(value),
+        Value::Object(fields) => fields.values().find_map(|value| find(value, name)),
+        Value::Array(list) => list.iter().find_map(|value| find(value, name)),
+        _ => None,
+    }
+}
+
+#[test]
+fn values() {
+    let house = House::open(&["values"]);
+    house.both("values", json!({}), |got| {
+        assert_eq!(
+            (&got["same"], &got["file"], &got["proto"]),
+            (&json!(true), &json!(true), &json!(true)),
+            "{got}"
+        );
+        let keys = json!([
+            "1", "2", "numbers", "texts", "", " ", "b", "a", "ü", "date", "list", "map", "deep", "own"
+        ]);
+        assert_eq!(
+            (&got["keys"], &got["own"]),
+            (&keys, &json!(["__proto__", "constructor"])),
+            "{got}"
+        );
+        let values = &got["values"];
+        assert_eq!(
+            values["texts"],
+            json!(["", "\0", "\u{2028}", "\u{1f600}", "</script>", "\\u0000"]),
+            "{values}"
+        );
+        let numbers = json!([
+            0,
+            0,
+            1.5,
+            1e300,
+            -1e-300,
+            9007199254740992_u64,
+            12345678901234567000_u64,
+            null,
+            null
+        ]);
+        assert_eq!(values["numbers"], numbers, "{values}");
+        assert_eq!(
+            (&values["date"], &values["list"], &values["map"]),
+            (
+                &json!("1970-01-01T00:00:00.000Z"),
+                &json!([null, null, null]),
+                &json!({})
+            )
+        );
+    });
+    // Half an emoji, which is what `slice` leaves: JSON can say it, and UTF-8 cannot.
+    let half = house.post("values", "/half", &json!({})).ok();
+    assert_eq!(half["half"], "\u{fffd}", "{half}");
+    assert_eq!(house.post("values", "/half-text", &json!({})).text(), "a\u{fffd}");
+    let got = house.post("values", "/keys", &json!({})).ok();
+    assert_eq!(got["llm"], "said: seven \u{fffd}", "{got}");
+    assert!(got["embed"][0][0].as_u64().is_some_and(|length| length >= 5), "{got}");
+    assert_eq!(
+        (&got["five"], &got["half"], &got["stash"], &got["gone"]),
+        (&json!(["five", "five"]), &json!(1), &json!(1), &Value::Null),
+        "{got}"
+    );
 }
 
 #[test]
