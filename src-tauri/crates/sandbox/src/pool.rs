@@ -28,7 +28,8 @@ pub struct PoolOptions {
     /// Most worker processes at any moment, at least 1. Each waiting call keeps one. From 5 on, a chain of calls that wait
     /// for each other always gets on: up to a quarter of the places (4 of them, below 32) are kept for deeper calls than
     /// the outermost ones ([`crate::Limits::depth`]). With fewer, chains as long as this number can wait for each other
-    /// until [`crate::Limits::queue`] ends them.
+    /// until [`crate::Limits::queue`] ends them. One plugin's calls never take the last places: of 32, it can have 21, of 8,
+    /// two, of 4, one; its further calls wait their turn while those of other apps go on.
     pub max_alive: usize,
     /// How long a worker without work is kept.
     pub idle: Duration,
@@ -267,11 +268,11 @@ impl Inner {
     ) -> Result<(Worker, OwnedMutexGuard<()>, Place), Failure> {
         let Limits { memory, depth, own, .. } = call.limits;
         let mut held = lock.clone().lock_owned().await;
-        let place = match self.places.try_take(depth) {
+        let place = match self.places.try_take(&program.key, depth) {
             Some(place) => place,
             None => {
                 drop(held);
-                let place = self.places.take(depth).await.ok_or(Failure::Cancelled)?;
+                let place = self.places.take(&program.key, depth).await.ok_or(Failure::Cancelled)?;
                 held = lock.clone().lock_owned().await;
                 place
             }

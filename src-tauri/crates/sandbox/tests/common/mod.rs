@@ -75,7 +75,7 @@ pub fn options(worker: &Path, max_alive: usize) -> PoolOptions {
 }
 
 pub fn pool() -> Pool {
-    Pool::new(options(&worker(), 8))
+    Pool::new(options(&worker(), 16))
 }
 
 /// The test worker behaving as `mode` says (see `src/bin/sandbox-worker.rs`): it goes by the name it is started with.
