@@ -58,6 +58,9 @@
     });
   };
 
+  // A number is as good a key as its text, as it is of any object.
+  const named = (key) => (typeof key === "number" ? `${key}` : key);
+
   const makeLlm = (data) => {
     const stream = (request, options) => {
       const opened = call("llm.open", [request, options]);
@@ -83,7 +86,7 @@
     };
     return {
       // Two-phase form: queue now, read `results[key]` in the next pass.
-      request: (key, request) => void callNow("llm.request", [key, request]),
+      request: (key, request) => void callNow("llm.request", [named(key), request]),
       results: data?.results ?? {},
       embedResults: data?.embedResults ?? {},
       // Awaited form.
@@ -96,18 +99,18 @@
       stream,
       // With a key the queued form, without one the awaited form.
       embed: (key, request) =>
-        typeof key === "string" ? void callNow("llm.embed", [key, request]) : call("llm.embed", [key]),
+        typeof named(key) === "string" ? void callNow("llm.embed", [named(key), request]) : call("llm.embed", [key]),
     };
   };
 
   const makeStore = () => {
-    const get = (key) => callNow("store.get", [key]);
+    const get = (key) => callNow("store.get", [named(key)]);
     const cas = (key, expected, value) =>
-      call("store.cas", value === undefined ? [key, expected ?? null] : [key, expected ?? null, value]);
+      call("store.cas", [named(key), expected ?? null, ...(value === undefined ? [] : [value])]);
     return {
       get,
-      put: (key, value) => void callNow("store.put", [key, value === undefined ? null : value]),
-      delete: (key) => callNow("store.delete", [key]),
+      put: (key, value) => void callNow("store.put", [named(key), value === undefined ? null : value]),
+      delete: (key) => callNow("store.delete", [named(key)]),
       keys: (prefix = "") => callNow("store.keys", [prefix]),
       // Writes `value` (undefined: deletes) if what is there still equals `expected` (null: nothing). Gives whether.
       cas,
@@ -128,13 +131,15 @@
         const writes = [];
         const mine = new Map();
         const result = await work({
-          get: (key) => (mine.has(key) ? JSON.parse(mine.get(key)) : get(key)),
-          put(key, value) {
+          get: (key) => (mine.has(named(key)) ? JSON.parse(mine.get(named(key))) : get(key)),
+          put(at, value) {
+            const key = named(at);
             const json = JSON.stringify(value === undefined ? null : value) ?? "null";
             mine.set(key, json);
             writes.push({ put: key, value: JSON.parse(json) });
           },
-          delete(key) {
+          delete(at) {
+            const key = named(at);
             mine.set(key, "null");
             writes.push({ delete: key });
           },
@@ -206,7 +211,7 @@
   const makeNet = (data) => {
     let tickets = 0;
     return {
-      request: (key, spec) => void callNow("net.request", [key, spec]),
+      request: (key, spec) => void callNow("net.request", [named(key), spec]),
       results: data.netResults ?? {},
       fetch(spec) {
         const ticket = ++tickets;
