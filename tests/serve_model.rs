@@ -111,6 +111,10 @@ fn the_first_piece_is_there_before_the_second_is_sent() {
     let (_, chat, sending) = ask(&page, "hi");
     let mut stream = listen(&page, &chat);
     assert_eq!(stream.event().unwrap(), json!({"delta": "first "}));
+    // The server notes a piece when it has written it, so the page may be quicker.
+    testkit::wait_for("the server to note its piece", || {
+        (!server.sent().is_empty()).then_some(())
+    });
     assert_eq!(server.sent().len(), 1);
     server.release();
     let (text, _, end) = read(stream);
