@@ -46,7 +46,7 @@ async fn wrong_arguments_are_named() {
     let house = House::new();
     let body = format!(
         "{THROWN}return [
-            await thrown(() => host.store.get(7)),
+            await thrown(() => host.store.get({{}})),
             await thrown(() => host.store.put('k'.repeat(513), 1)),
             await thrown(() => host.store.scan({{ limit: 0 }})),
             await thrown(() => host.store.batch([{{ put: 'a', value: 1, delete: 'b' }}])),
