@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::{Value, json};
 use testkit::{AppFolder, Client, Home, ModelServer, Out, Reply, Running, Seen, process};
@@ -66,6 +67,14 @@ pub const EVERYTHING: &[&str] = &[
     "hooks",
 ];
 
+/// Held for reading by every house and for writing by one that takes all of the machine.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    Shared { _guard: RwLockReadGuard<'static, ()> },
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+}
+
 pub struct House {
     pub running: Running,
     pub owner: Client,
@@ -75,15 +84,29 @@ pub struct House {
     pub second: ModelServer,
     pub other: ModelServer,
     _model: ModelServer,
+    _turn: Turn,
 }
+
+const CONFIG: &str = "worker_idle_seconds = 2\n";
 
 impl House {
     pub fn open() -> Self {
-        Self::configured("worker_idle_seconds = 2\n")
+        Self::configured(CONFIG)
+    }
+
+    /// While no other house is there: for what takes every core.
+    pub fn alone() -> Self {
+        let guard = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        Self::build(CONFIG, Turn::Alone { _guard: guard })
     }
 
     /// With this `config.toml`.
     pub fn configured(config: &str) -> Self {
+        let guard = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        Self::build(config, Turn::Shared { _guard: guard })
+    }
+
+    fn build(config: &str, turn: Turn) -> Self {
         let granted = ModelServer::everything(serve);
         let second = ModelServer::everything(serve);
         let other = ModelServer::everything(|_, out| out.answer(200, "text/plain", OUTSIDE_TEXT));
@@ -101,6 +124,7 @@ impl House {
             second,
             other,
             _model: model,
+            _turn: turn,
         };
         house.add("evil", &["p", "twin"], EVERYTHING);
         house.add("beta", &["p"], EVERYTHING);

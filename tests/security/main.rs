@@ -4,6 +4,7 @@
 mod attempt;
 mod bombs;
 mod budgets;
+mod entries;
 mod escape;
 mod files;
 mod house;
@@ -41,6 +42,7 @@ fn every_attempt_has_a_name_of_its_own_and_a_twin() {
         .iter()
         .map(|attempt| attempt.name.clone())
         .chain(coded)
+        .chain(entries::NAMES.iter().map(|name| (*name).to_owned()))
         .chain(bombs::names())
         .chain(rebinding::ATTEMPTS.iter().map(|(name, _)| (*name).to_owned()))
         .chain(store::ANSWERS.iter().map(|(name, _)| (*name).to_owned()))

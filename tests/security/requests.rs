@@ -204,9 +204,16 @@ fn answers() -> Vec<Attempt> {
         ),
         attempt(
             "an answer that never ends, streamed",
-            r#"const answer = await host.net.fetch({ url: given.granted + "/endless", stream: true, maxBytes: 1e12 }); let bytes = 0;
-               try { for await (const piece of answer.body) bytes += piece.length } catch (e) { return bytes <= 20 << 20 ? "refused: " + e.message : "got " + bytes }
+            r#"const answer = await host.net.fetch({ url: given.granted + "/endless", stream: true, maxBytes: 2000000 }); let bytes = 0;
+               try { for await (const piece of answer.body) bytes += piece.length } catch (e) { return bytes <= 2000000 ? "refused: " + e.message : "got " + bytes }
                return "got " + bytes"#,
+            REFUSED,
+            hello,
+            json!("hello"),
+        ),
+        attempt(
+            "an answer that says it is very long, with a limit beyond all",
+            r#"const answer = await host.net.fetch({ url: given.granted + "/lies", maxBytes: 1e15, timeoutMs: 1e15 }); return answer.ok ? "got it" : "refused: " + answer.error"#,
             REFUSED,
             hello,
             json!("hello"),

@@ -119,7 +119,7 @@ pub fn attempts() -> Vec<Attempt> {
         ),
         attempt(
             "keys that are no text",
-            r#"const said = []; for (const key of [null, undefined, 5, {}, [], Symbol.iterator, () => 1, NaN, 10n])
+            r#"const said = []; for (const key of [null, undefined, {}, [], Symbol.iterator, () => 1, 10n, { toString: () => "own" }])
                  said.push(await kit.thrown(async () => host.store.put(key, 1)));
                return said.filter((text) => text.startsWith("no error")).length"#,
             Gives(json!(0)),

@@ -433,7 +433,7 @@ fn nothing_that_a_worker_says_is_believed() {
 
 #[test]
 fn what_only_time_ends_is_ended() {
-    let house = House::open().taken_over();
+    let house = House::alone().taken_over();
     let patience: Vec<Attempt> = attempts_of(patience()).collect();
     for n in 0..patience.len() {
         house.add(&format!("slow{n}"), &["p"], crate::house::EVERYTHING);
