@@ -249,7 +249,7 @@ fn network() {
         let json = &got["json"];
         assert_eq!(
             (&json["ok"], &json["status"], &json["statusText"]),
-            (&json!(true), &json!(200), &json!("OK")),
+            (&json!(true), &json!(200), &json!("Scripted")),
             "{json}"
         );
         assert_eq!(

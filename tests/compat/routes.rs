@@ -122,6 +122,8 @@ fn what_a_route_is_asked() {
             (&json!(method), &json!({"a": [1, {"b": null}]}))
         );
     }
+    let head = house.owner.ask("HEAD", &url("/echo"), &[], b"").unwrap();
+    assert_eq!((head.status, head.body.len()), (200, 0));
     let text = house.owner.ask("POST", &url("/echo"), &[], b"no json").unwrap();
     assert_eq!(text.ok()["body"], "no json");
     house.both("request", json!({"n": 1}), |got| {
