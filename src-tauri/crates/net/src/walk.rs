@@ -276,9 +276,14 @@ fn answer(
         return Err(error);
     }
     let status = response.status();
+    // The server's own words, where HTTP/1 carried others than the usual ones.
+    let status_text = match response.extensions().get::<hyper::ext::ReasonPhrase>() {
+        Some(words) => mask.text(&String::from_utf8_lossy(words.as_bytes())),
+        None => status.canonical_reason().unwrap_or_default().to_owned(),
+    };
     Ok(Fetched {
         status: status.as_u16(),
-        status_text: status.canonical_reason().unwrap_or_default().to_owned(),
+        status_text,
         headers: listed(response.headers(), &mask),
         url: mask.text(url.url().as_str()),
         body: Body::new(response, url.shown(), limits, line, mask),
