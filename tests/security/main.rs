@@ -13,6 +13,7 @@ mod network;
 mod permissions;
 mod rebinding;
 mod requests;
+mod served;
 mod store;
 mod worker;
 
@@ -42,7 +43,12 @@ fn every_attempt_has_a_name_of_its_own_and_a_twin() {
         .iter()
         .map(|attempt| attempt.name.clone())
         .chain(coded)
-        .chain(entries::NAMES.iter().map(|name| (*name).to_owned()))
+        .chain(
+            entries::NAMES
+                .iter()
+                .chain(served::NAMES)
+                .map(|name| (*name).to_owned()),
+        )
         .chain(bombs::names())
         .chain(rebinding::ATTEMPTS.iter().map(|(name, _)| (*name).to_owned()))
         .chain(store::ANSWERS.iter().map(|(name, _)| (*name).to_owned()))
