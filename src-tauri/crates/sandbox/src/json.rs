@@ -8,7 +8,7 @@ use crate::frame;
 ///
 /// A parsed value takes about 32 bytes where the text `0,` takes two, so bytes alone are no limit: values are counted
 /// before anything is parsed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Budget {
     bytes: usize,
     values: usize,
@@ -35,8 +35,20 @@ impl Budget {
         }
     }
 
-    /// Parses `text`, taking its size from the budget. The error says what was wrong.
+    /// Parses `text`, taking its size from the budget. The error says what was wrong; nothing is taken then.
     pub fn parse(&mut self, text: &str) -> Result<(Value, Cost), String> {
+        let cost = self.take(text)?;
+        match read(text) {
+            Ok(value) => Ok((value, cost)),
+            Err(why) => {
+                self.release(cost);
+                Err(why)
+            }
+        }
+    }
+
+    /// Takes the size of `text`, for one that is parsed afterwards. The error says that there is no room.
+    pub fn take(&mut self, text: &str) -> Result<Cost, String> {
         let cost = Cost {
             bytes: text.len(),
             values: values(text.as_bytes()),
@@ -50,9 +62,8 @@ impl Budget {
                 values / 1_000_000
             ));
         };
-        let value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
         (self.bytes, self.values) = (bytes, values);
-        Ok((value, cost))
+        Ok(cost)
     }
 
     /// Gives back what a text took, once its value is gone.
@@ -60,6 +71,11 @@ impl Budget {
         self.bytes += cost.bytes;
         self.values += cost.values;
     }
+}
+
+/// Parses a text whose size was looked at before.
+pub fn read(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
 }
 
 /// Whether a JSON text is within what one ordinary call may have in memory. Costs one look at each byte and no memory.

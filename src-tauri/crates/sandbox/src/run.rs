@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     frame::{self, Answer, Failed, FromWorker, ToWorker},
-    json::{Budget, Cost},
+    json::{self, Budget, Cost},
     process::{self, Process},
     program::{Call, Failure, Host, Limits, Outcome, Program, ScriptError},
 };
@@ -186,6 +186,10 @@ pub struct Ended {
 /// Peak resident memory above half the limit makes a worker old: its heap is full of holes, and it may have met "out of
 /// memory", after which the engine is not trusted again. Below this much running time a call cannot have got there.
 const LONG_ENOUGH_TO_FILL: Duration = Duration::from_millis(3);
+
+/// Bytes of JSON from which on it is parsed beside the threads that everybody waits for: four plugins that send large
+/// arguments without end made all others wait for seconds.
+const LARGE: usize = 256 << 10;
 
 type Open<'a> = FuturesUnordered<BoxFuture<'a, (u32, Result<serde_json::Value, String>, Cost)>>;
 
@@ -365,11 +369,17 @@ async fn talk(
                         Err(format!("{method}: only {most} calls to the engine may be open at once")),
                     ));
                 } else {
-                    match budget.parse(&args) {
+                    match budget.take(&args) {
                         Err(why) => ready.push((id, Err(format!("{method}: its arguments are {why}")))),
-                        Ok((args, cost)) => {
+                        Ok(cost) => {
                             let host = host.clone();
-                            open.push(Box::pin(async move { (id, host.call(&method, args).await, cost) }));
+                            open.push(Box::pin(async move {
+                                let answer = match parsed(args).await {
+                                    Ok(args) => host.call(&method, args).await,
+                                    Err(why) => Err(format!("{method}: its arguments are {why}")),
+                                };
+                                (id, answer, cost)
+                            }));
                         }
                     }
                 }
@@ -378,17 +388,16 @@ async fn talk(
                 calls = count(calls, limits)?;
                 clock.stop();
                 let since = Instant::now();
-                let answer = match budget.parse(&args) {
-                    Err(why) => Err(format!("{method}: its arguments are {why}")),
-                    Ok((args, cost)) if host.lengthy(&method) => {
-                        let left = limits.now.saturating_sub(now_used);
-                        let answer = aside(host, method, args, left, &mut open, &mut ready, &mut budget).await;
-                        budget.release(cost);
-                        answer
-                    }
-                    Ok((args, cost)) => {
-                        budget.release(cost);
-                        host.call_now(&method, args).map(|value| value.to_string())
+                let answer = if args.len() >= LARGE || host.lengthy(&method) {
+                    let left = limits.now.saturating_sub(now_used);
+                    aside(host, method, args, left, &mut open, &mut ready, &mut budget).await
+                } else {
+                    match budget.parse(&args) {
+                        Err(why) => Err(format!("{method}: its arguments are {why}")),
+                        Ok((args, cost)) => {
+                            budget.release(cost);
+                            host.call_now(&method, args).map(|value| value.to_string())
+                        }
                     }
                 };
                 now_used += since.elapsed();
@@ -416,9 +425,9 @@ async fn talk(
                 clean,
             }) => {
                 clock.stop();
-                let (value, _) = Budget::new(worker.memory)
-                    .parse(&value)
-                    .map_err(|why| Stopped::Failure(Failure::Limit(format!("its result is {why}"))))?;
+                let result = |why| Stopped::Failure(Failure::Limit(format!("its result is {why}")));
+                Budget::new(worker.memory).take(&value).map_err(result)?;
+                let value = parsed(value).await.map_err(result)?;
                 return Ok((
                     Outcome {
                         value,
@@ -448,12 +457,22 @@ async fn talk(
     }
 }
 
-/// A synchronous call on a thread for blocking work, while the open calls go on. Past `left` it is not waited for: its
-/// time is over then, and the caller ends the plugin's call.
+/// Parses a text on a thread for blocking work when it is large.
+async fn parsed(text: String) -> Result<serde_json::Value, String> {
+    if text.len() < LARGE {
+        return json::read(&text);
+    }
+    let read = tokio::task::spawn_blocking(move || json::read(&text));
+    read.await
+        .unwrap_or_else(|_| Err("not read: the engine is stopping".into()))
+}
+
+/// A synchronous call on a thread for blocking work, while the open calls go on; its arguments are parsed there too. Past
+/// `left` it is not waited for: its time is over then, and the caller ends the plugin's call.
 async fn aside(
     host: &Arc<dyn Host>,
     method: String,
-    args: serde_json::Value,
+    args: String,
     left: Duration,
     open: &mut Open<'_>,
     ready: &mut Vec<(u32, Answer)>,
@@ -461,7 +480,12 @@ async fn aside(
 ) -> Answer {
     let host = host.clone();
     // Also the text is written there: it can be as large as an archive.
-    let work = tokio::task::spawn_blocking(move || host.call_now(&method, args).map(|value| value.to_string()));
+    // The plugin stands still, so that the budget can only grow meanwhile, and what is taken here is gone at the end.
+    let mut room = budget.clone();
+    let work = tokio::task::spawn_blocking(move || match room.parse(&args) {
+        Ok((args, _)) => host.call_now(&method, args).map(|value| value.to_string()),
+        Err(why) => Err(format!("{method}: its arguments are {why}")),
+    });
     tokio::pin!(work);
     let end = tokio::time::sleep(left);
     tokio::pin!(end);
