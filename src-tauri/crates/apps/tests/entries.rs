@@ -191,7 +191,7 @@ struct House {
 }
 
 impl House {
-    fn new(asynchronous: bool) -> Self {
+    fn new(asynchronous: bool, policy: HostPolicy) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let app = folder.path().join("workspace/apps/alpha");
         std::fs::create_dir_all(app.join("plugins/p")).unwrap();
@@ -212,7 +212,7 @@ impl House {
             idle: Duration::from_secs(60),
         });
         let wire = Arc::new(Wire::default());
-        let permissions = Permissions::new(db.clone(), HostPolicy::default());
+        let permissions = Permissions::new(db.clone(), policy);
         let budgets = Budgets::new(db.clone(), BudgetLimits::default());
         let plugins = Plugins::with_prelude(
             pool,
@@ -430,7 +430,7 @@ fn but(one: Capability) -> Vec<Capability> {
 }
 
 async fn table(asynchronous: bool) {
-    let house = House::new(asynchronous);
+    let house = House::new(asynchronous, HostPolicy::default());
     let code = house.plugin.code;
     for entry in ENTRIES {
         let reach = |may: Vec<Capability>, case: String| {
@@ -468,6 +468,19 @@ async fn table(asynchronous: bool) {
             .revoke(&house.account, &house.app, &house.plugin.id, None, "owner")
             .unwrap();
         reach(Vec::new(), "all taken back".into()).await;
+    }
+    // The administrator's word stands above what was granted.
+    for capability in JUDGED {
+        let policy = HostPolicy {
+            deny: [capability].into(),
+            ..HostPolicy::default()
+        };
+        let house = House::new(asynchronous, policy);
+        house.decide(house.plugin.code, &Capability::ALL, &[]);
+        let case = format!("config.toml forbids {}", capability.as_str());
+        for entry in ENTRIES {
+            house.must_reach(entry, asynchronous, &but(capability), &case).await;
+        }
     }
 }
 
