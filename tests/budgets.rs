@@ -30,7 +30,7 @@ struct House {
     running: Running,
     owner: Client,
     model: ModelServer,
-    _home: Home,
+    home: Home,
 }
 
 impl House {
@@ -61,7 +61,7 @@ impl House {
             running,
             owner,
             model,
-            _home: home,
+            home,
         }
     }
 
@@ -228,4 +228,97 @@ fn stopping_an_app_ends_its_answers_and_calls_and_nobody_elses() {
     );
     let lines = house.owner.get("/v1/activity?kind=stop&app=alpha").ok();
     assert_eq!(lines["entries"].as_array().unwrap().len(), 1, "{lines}");
+}
+
+/// Contract section 12: the image proxy needs a real network grant. What comes back from a public host cannot be shown on
+/// loopback; the walk that fetches it is tested in `net`.
+#[test]
+fn pictures_come_from_granted_hosts_alone() {
+    let house = House::open("", false);
+    let page = house.running.page(&house.owner, "alpha");
+    let picture = |url: &str| page.get(&format!("/v1/apps/alpha/img?url={}", url.replace(':', "%3A")));
+    for (url, status, words) in [
+        ("https://api.example.net/a.png", 403, "may contact api.example.net"),
+        ("https://api.example.com.evil.net/a.png", 403, "may contact"),
+        ("https://127.0.0.1/a.png", 403, "may contact 127.0.0.1"),
+        ("http://api.example.com/a.png", 400, "https://"),
+        ("https://api.example.com:8443/a.png", 400, "usual port"),
+        ("nonsense", 400, "cannot be read"),
+    ] {
+        let answer = picture(url);
+        assert_eq!(answer.status, status, "{url}: {}", answer.text());
+        assert!(answer.text().contains(words), "{url}: {}", answer.text());
+    }
+    // The granted host gets as far as the network, which is not there.
+    let tried = picture("https://api.example.com/a.png");
+    assert_eq!(tried.status, 502, "{}", tried.text());
+    let lines = house.owner.get("/v1/activity?kind=connection&app=alpha").ok();
+    let made = lines["entries"].as_array().unwrap();
+    assert!(
+        made.iter()
+            .all(|line| line["target"] == "GET https://api.example.com/a.png"),
+        "{lines}"
+    );
+    assert_eq!(made.len(), 1, "{lines}");
+    // And is taken back at once.
+    house
+        .owner
+        .post("/v1/plugins/alpha__p/revoke", &json!({"capability": "network"}))
+        .ok();
+    assert_eq!(picture("https://api.example.com/a.png").status, 403);
+}
+
+#[test]
+fn a_page_that_is_refused_is_in_the_activity_log() {
+    let house = House::open("", false);
+    let page = house.running.page(&house.owner, "alpha");
+    assert_eq!(page.get("/v1/apps/alpha/quick").ok(), json!(1));
+    let refusals = || {
+        house.owner.get("/v1/activity?kind=refusal&app=alpha").ok()["entries"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    assert_eq!(refusals(), 0);
+    house.owner.post("/v1/apps/alpha/plugins/p/disable", &json!({})).ok();
+    assert_eq!((page.get("/v1/apps/alpha/quick").status, refusals()), (403, 1));
+    house.owner.post("/v1/apps/alpha/plugins/p/enable", &json!({})).ok();
+    house
+        .owner
+        .post("/v1/plugins/alpha__p/revoke", &json!({"capability": "routes"}))
+        .ok();
+    assert_eq!((page.get("/v1/apps/alpha/quick").status, refusals()), (403, 2));
+}
+
+/// Without a keychain what was given is gone with the run, and is not said to be there.
+#[test]
+fn a_secret_that_is_gone_is_not_called_saved() {
+    let mut house = House::open("", false);
+    let listed = |owner: &Client| {
+        let plugin = owner.get("/v1/apps/alpha/plugins").ok()["plugins"][0].clone();
+        plugin["secrets"][0].clone()
+    };
+    let given = json!({"value": "s3cret-value", "origin": "https://api.example.com"});
+    let saved = house
+        .owner
+        .send("PUT", "/v1/plugins/alpha__p/secrets/token", &given)
+        .ok();
+    assert_eq!(
+        (saved["ok"].clone(), saved.to_string().contains("s3cret")),
+        (json!(true), false)
+    );
+    assert_eq!(
+        (
+            listed(&house.owner)["saved"].clone(),
+            listed(&house.owner)["lost"].clone()
+        ),
+        (json!(true), json!(false))
+    );
+    house.running.stop();
+    house.running = house.home.serve();
+    let owner = house.running.login();
+    assert_eq!(
+        (listed(&owner)["saved"].clone(), listed(&owner)["lost"].clone()),
+        (json!(false), json!(true))
+    );
 }

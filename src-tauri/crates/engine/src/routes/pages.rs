@@ -335,19 +335,27 @@ async fn ask_plugins(
     if !broken.is_empty() {
         return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, broken.join(" ")).code("plugin"));
     }
+    let target = format!("{} {}", wanted.method, wanted.path);
     if !waiting.is_empty() {
         let message = format!(
             "Plugin {} of this app may not answer: its code is new or was changed, or nobody has allowed it. Open Plugins in \
-             the launcher to look at it and allow it.",
-            waiting.join(", ")
+             the launcher to look at it and allow it, or run `chrysalis plugin grant {} {}`.",
+            waiting.join(", "),
+            of.app,
+            waiting[0]
         );
+        engine.activity().refused(&context, &target, &message);
         return Err(ApiError::forbidden(message).code("permission"));
     }
     if !off.is_empty() {
         let message = format!(
-            "Plugin {} of this app is turned off. Open Plugins in the launcher to turn it on.",
-            off.join(", ")
+            "Plugin {} of this app is turned off. Open Plugins in the launcher to turn it on, or run `chrysalis plugin \
+             enable {} {}`.",
+            off.join(", "),
+            of.app,
+            off[0]
         );
+        engine.activity().refused(&context, &target, &message);
         return Err(ApiError::forbidden(message).code("disabled"));
     }
     Err(ApiError::missing(format!(

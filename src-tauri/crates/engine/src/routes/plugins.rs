@@ -141,6 +141,11 @@ fn one(engine: &Engine, account: &AccountId, app: &AppId, plugin: &PluginOnDisk)
         .into_iter()
         .map(|entry| json!({"at": entry.at, "target": entry.target, "detail": entry.detail}));
     let saved = db.plugin_secrets(account, app, &plugin.id)?;
+    // A name in the database is no secret in the keychain: without one, what was given ends with the run.
+    let kept = |name: &str| {
+        let id = secrets::plugin_secret_id(account, app, &plugin.id, name);
+        id.is_some_and(|id| engine.vault().has(&id).is_some())
+    };
     let mut secrets: Vec<Value> = plugin
         .manifest
         .secrets
@@ -148,14 +153,16 @@ fn one(engine: &Engine, account: &AccountId, app: &AppId, plugin: &PluginOnDisk)
         .map(|wanted| {
             let at = saved.iter().find(|one| one.name == wanted.name);
             json!({
-                "name": wanted.name, "reason": wanted.reason, "saved": at.is_some(),
+                "name": wanted.name, "reason": wanted.reason, "saved": at.is_some() && kept(&wanted.name),
+                "lost": at.is_some() && !kept(&wanted.name),
                 "origin": at.map_or(wanted.origin.as_str(), |one| one.origin.as_str()),
             })
         })
         .collect();
     for one in &saved {
         if !plugin.manifest.secrets.iter().any(|wanted| wanted.name == one.name) {
-            secrets.push(json!({"name": one.name, "origin": one.origin, "saved": true}));
+            let there = kept(&one.name);
+            secrets.push(json!({"name": one.name, "origin": one.origin, "saved": there, "lost": !there}));
         }
     }
     let permissions = permissions(engine, account, app, plugin)?;
@@ -164,7 +171,7 @@ fn one(engine: &Engine, account: &AccountId, app: &AppId, plugin: &PluginOnDisk)
         "id": plugin.id, "globalId": global_id(app, &plugin.id), "name": plugin.manifest.name,
         "version": plugin.manifest.version, "description": plugin.manifest.description, "hash": plugin.code.to_hex(),
         "enabled": engine.enabled(account, app, plugin), "permissions": permissions, "changed": changed,
-        "lastErrors": errors.collect::<Vec<_>>(), "secrets": secrets,
+        "lastErrors": errors.collect::<Vec<_>>(), "secrets": secrets, "intervalMs": plugin.manifest.interval_ms,
     }))
 }
 
@@ -191,7 +198,7 @@ async fn approve(
     let (app, id) = global(&name)?;
     let seen = CodeHash::parse(&wanted.head)
         .ok_or_else(|| ApiError::bad("head is the hash that was shown, 64 hex digits."))?;
-    blocking(move || -> Answer<()> {
+    let forbidden = blocking(move || -> Answer<Vec<Capability>> {
         let plugin = engine.workspace(&person.account)?.plugin(&app, &id).map_err(missing)?;
         if plugin.code != seen {
             return Err(ApiError::conflict(
@@ -200,8 +207,15 @@ async fn approve(
             .code("changed"));
         }
         let asked = plugin.manifest.asks();
+        let mut forbidden = Vec::new();
         let (granted, denied) = match wanted.capabilities {
-            None => (asked, Vec::new()),
+            // All that is possible; what config.toml leaves out is named in the answer and stays as it was.
+            None => {
+                let possible = engine.grantable(&app, &plugin);
+                let left_out = asked.into_iter().filter(|one| !possible.contains(one));
+                forbidden.extend(left_out.map(|(capability, _)| capability));
+                (possible, Vec::new())
+            }
             Some(names) => {
                 let mut chosen = Vec::new();
                 for name in names {
@@ -226,10 +240,10 @@ async fn approve(
             &person.caller.label(),
         )?;
         engine.plugins_changed(&person.account, &app);
-        Ok(())
+        Ok(forbidden)
     })
     .await?;
-    Ok(Json(json!({"ok": true})))
+    Ok(Json(json!({"ok": true, "forbidden": forbidden})))
 }
 
 impl Engine {
@@ -448,6 +462,7 @@ async fn call(
         Some(given) if given == "1" => offered(&engine, &context, &person.account, &of).await,
         _ => Value::Null,
     };
+    let trace = context.trace.as_str().to_owned();
     let request = RouteRequest {
         method: called.method.to_uppercase(),
         path: called.path,
@@ -461,9 +476,9 @@ async fn call(
     {
         Ok(Some(answer)) => Ok(Json(json!({
             "answered": true, "status": answer.status, "contentType": answer.content_type,
-            "text": String::from_utf8_lossy(&answer.body),
+            "text": String::from_utf8_lossy(&answer.body), "trace": trace,
         }))),
-        Ok(None) => Ok(Json(json!({"answered": false}))),
+        Ok(None) => Ok(Json(json!({"answered": false, "trace": trace}))),
         Err(error) => {
             engine.note_failure(&context, &of, "handleRoute", &error);
             Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).code("plugin"))
