@@ -21,7 +21,7 @@ cargo xtask COMMAND [ARGUMENTS]
                  without a display it starts `chrysalis serve` instead
   test [STEP…]   install what the tests need and run every check and test; with STEPs, only those
                  (`cargo xtask test --list` names them)
-  bench          build in release and print the medians against the goals
+  bench [STEP…]  build in release and print the medians against the goals (`--list` names the steps)
   docs [--write] check the generated tables in SECURITY.md, or write them anew
   bundle         build the .deb and .rpm packages
 

@@ -1,0 +1,1 @@
+export const handleRoute = (req) => ({ json: { path: req.path } });
