@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use sandbox::frame::FromWorker;
 use serde_json::{Value, json};
 
 use crate::attempt::{Attempt, Came, Want};
@@ -37,6 +38,28 @@ fn honest() -> (Value, Value) {
         ["done", {"json": "fine"}],
     ]);
     (steps, json!("fine"))
+}
+
+fn result(text: &str) -> FromWorker {
+    FromWorker::Done {
+        exported: true,
+        value: json!({"json": text}).to_string(),
+        heap: 1,
+        clean: true,
+    }
+}
+
+fn question() -> FromWorker {
+    FromWorker::CallNow {
+        method: "store.get".into(),
+        args: "[\"own\"]".into(),
+    }
+}
+
+/// In one piece. What a taken-over worker says later may reach the next call that it is given, which is one of the same
+/// plugin: there it may say what it likes anyway.
+fn at_once(frames: &[FromWorker]) -> Vec<u8> {
+    frames.iter().flat_map(|frame| frame.encode().unwrap()).collect()
 }
 
 fn ask(method: &str, args: Value) -> Value {
@@ -166,12 +189,12 @@ fn lies() -> Vec<Lie> {
         ),
         Lie(
             "two results",
-            json!([["done", {"json": "first"}], ["done", {"json": "second"}], ["rest"]]),
+            json!([["raw", at_once(&[result("first"), result("second")])], ["rest"]]),
             Want::Gives(json!("first")),
         ),
         Lie(
             "a result and a question behind it",
-            json!([["done", {"json": "first"}], ["now", "store.get", ["own"]], ["rest"]]),
+            json!([["raw", at_once(&[result("first"), question()])], ["rest"]]),
             Want::Gives(json!("first")),
         ),
         Lie(
