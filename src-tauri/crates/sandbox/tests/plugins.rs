@@ -358,6 +358,18 @@ async fn errors_after_an_await_and_in_made_functions_name_their_place() {
             "TypeError",
         ),
         (
+            "export async function main(h) {\n  await 1;\n  await h.call('fail');\n}",
+            3,
+            11,
+            "the engine says no",
+        ),
+        (
+            "export async function main(h) {\n  globalThis.Error = function () { throw 1 };\n  await h.call('fail');\n}",
+            3,
+            11,
+            "the engine says no",
+        ),
+        (
             "export async function main(h) {\n  await 1;\n  await (async () => {\n    throw new RangeError('deep') })();\n}",
             4,
             15,
@@ -429,7 +441,7 @@ async fn errors_nobody_caught_are_logged_with_their_place() {
         [
             "error: error nobody caught: thrown: a (plugin.js)",
             "error: error nobody caught: thrown: {\"b\":1} (plugin.js)",
-            "error: error nobody caught: Error: the engine says no"
+            "error: error nobody caught: Error: the engine says no (plugin.js:1:103)"
         ]
     );
 

@@ -8,7 +8,7 @@ use std::{
 
 use rquickjs::{
     Coerced, Ctx, Error, Exception, Function, Object, Persistent, Promise, Value,
-    function::{Opt, This},
+    function::{Constructor, Opt, This},
     object::{Accessor, Property},
 };
 
@@ -19,12 +19,19 @@ use crate::frame::{FromWorker, ToWorker};
 const LOG_FRAMES: u32 = 1000;
 const LOG_CHARS: usize = 2000;
 
-pub type Settle = (Persistent<Function<'static>>, Persistent<Function<'static>>);
+pub struct Settle {
+    pub resolve: Persistent<Function<'static>>,
+    pub reject: Persistent<Function<'static>>,
+    /// An error made where the call was made, so that a refusal names the plugin's line and not the engine's loop.
+    pub error: Persistent<Object<'static>>,
+}
 
 /// What the intrinsics share with the loop.
 pub struct Shared {
     pub channel: Channel,
     pub open: RefCell<BTreeMap<u32, Settle>>,
+    /// The language's `Error` of the newest context.
+    pub make_error: RefCell<Option<Persistent<Constructor<'static>>>>,
     pub next: Cell<u32>,
     pub logged: Cell<u32>,
     /// Runs of this process so far: a lasting context tells by it that a new one has begun.
@@ -38,6 +45,7 @@ impl Shared {
         Shared {
             channel,
             open: RefCell::default(),
+            make_error: RefCell::default(),
             next: Cell::new(1),
             logged: Cell::new(0),
             runs: Cell::new(0),
@@ -70,6 +78,10 @@ pub fn intrinsics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js
     let object = Object::new(ctx.clone())?;
 
     let own = shared.clone();
+    // Taken before any plugin code can put another in its place. Not held by the function below: the engine's collector
+    // would not see that, and the context would live for ever.
+    let make: Constructor = ctx.globals().get("Error")?;
+    *shared.make_error.borrow_mut() = Some(Persistent::save(ctx, make));
     let call = move |ctx: Ctx<'js>, method: String, args: Opt<Value<'js>>| -> Result<Promise<'js>, Error> {
         let args = stringify(&ctx, args.0)?;
         let (promise, resolve, reject) = ctx.promise()?;
@@ -78,7 +90,16 @@ pub fn intrinsics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js
         own.channel
             .hold(&FromWorker::Call { id, method, args })
             .map_err(|error| Exception::throw_range(&ctx, &format!("the arguments of this call are {}", error.0)))?;
-        let settle = (Persistent::save(&ctx, resolve), Persistent::save(&ctx, reject));
+        let make = own.make_error.borrow().clone();
+        let error: Object = match make {
+            Some(make) => make.restore(&ctx)?.construct(())?,
+            None => Object::new(ctx.clone())?,
+        };
+        let settle = Settle {
+            resolve: Persistent::save(&ctx, resolve),
+            reject: Persistent::save(&ctx, reject),
+            error: Persistent::save(&ctx, error),
+        };
         own.open.borrow_mut().insert(id, settle);
         Ok(promise)
     };

@@ -3,8 +3,12 @@
 use std::rc::Rc;
 
 use rquickjs::{
-    Array, Context, Ctx, Error, Exception, Function, Module, Object, Persistent, Promise, Runtime, Value, WriteOptions,
-    function::Args, module::Declared, object::Filter, promise::PromiseState,
+    Array, Context, Ctx, Error, Function, JsLifetime, Module, Object, Persistent, Promise, Runtime, Value,
+    WriteOptions,
+    function::Args,
+    module::Declared,
+    object::{Filter, Property},
+    promise::PromiseState,
 };
 
 use super::{
@@ -54,9 +58,19 @@ pub struct Script {
 struct Fresh {
     sandbox: Persistent<Object<'static>>,
     make_host: Persistent<Function<'static>>,
+    /// The plugin's module, ready to be evaluated. `None` where that failed, and once it is.
+    module: Option<Persistent<Loaded<'static>>>,
     /// The plugin's exports, once it has been evaluated here.
     exports: Option<Persistent<Object<'static>>>,
     context: Context,
+}
+
+/// A module that has not been evaluated.
+struct Loaded<'js>(Module<'js, Declared>);
+
+// SAFETY: the only lifetime is the module's, and it is the one that is changed.
+unsafe impl<'js> JsLifetime<'js> for Loaded<'js> {
+    type Changed<'to> = Loaded<'to>;
 }
 
 /// The two modules, as text and, once compiled, as bytecode. The bytecode never leaves this process.
@@ -66,6 +80,12 @@ struct Texts {
     prelude: String,
     compiled_source: Option<Vec<u8>>,
     compiled_prelude: Option<Vec<u8>>,
+}
+
+impl Texts {
+    fn plugin(&mut self) -> Source<'_> {
+        (self.file.as_str(), self.source.as_str(), &mut self.compiled_source)
+    }
 }
 
 impl Script {
@@ -95,11 +115,23 @@ impl Script {
         }
     }
 
-    /// Builds the context of the next run ahead of it, off the clock of any call: no plugin code runs here. A failure
-    /// shows up again, and is reported, in `run`.
+    /// Builds the context of the next run ahead of it and loads the plugin's module there, off the clock of any call: no
+    /// plugin code runs here. A failure shows up again, and is reported, in `run`.
     pub fn prepare(&mut self) {
-        if self.fresh.is_none() {
-            self.fresh = self.build().ok();
+        if self.fresh.is_some() {
+            return;
+        }
+        self.fresh = self.build().ok();
+        if let Some(fresh) = &mut self.fresh {
+            let texts = &mut self.texts;
+            fresh.module = fresh.context.with(|ctx| match declare(&ctx, texts.plugin(), false) {
+                Ok(module) => Some(Persistent::save(&ctx, Loaded(module))),
+                Err(_) => {
+                    // Not for the next one who asks what was thrown.
+                    let _ = ctx.catch();
+                    None
+                }
+            });
         }
     }
 
@@ -132,6 +164,7 @@ impl Script {
         Ok(Fresh {
             sandbox,
             make_host,
+            module: None,
             exports: None,
             context,
         })
@@ -210,6 +243,7 @@ impl Script {
             return;
         }
         self.used = None;
+        self.shared.make_error.take();
         let Some(runtime) = &self.runtime else { return };
         if !runtime.is_job_pending() {
             // A context is a web of cycles: only this frees it.
@@ -303,8 +337,11 @@ impl<'js> Run<'_, 'js> {
         let exports = match &fresh.exports {
             Some(exports) => exports.clone().restore(ctx)?,
             None => {
-                let source = (texts.file.as_str(), texts.source.as_str(), &mut texts.compiled_source);
-                let (module, done) = declare(ctx, source, false)?.eval()?;
+                let module = match fresh.module.take() {
+                    Some(module) => module.restore(ctx)?.0,
+                    None => declare(ctx, texts.plugin(), false)?,
+                };
+                let (module, done) = module.eval()?;
                 self.drive(&done)?;
                 done.result::<Value>().transpose()?;
                 let exports = module.namespace()?;
@@ -375,17 +412,22 @@ impl<'js> Run<'_, 'js> {
 
     fn settle(&self, id: u32, answer: Answer) -> Result<(), Stop> {
         let settle = self.shared.open.borrow_mut().remove(&id);
-        let Some((resolve, reject)) = settle else {
+        let Some(settle) = settle else {
             return Err(Stop::Gone(Gone::Broken("an answer nobody asked for")));
         };
         let ctx = self.ctx;
         let value = match answer {
             Ok(json) => ctx.json_parse(json),
-            Err(message) => Err(Exception::throw_message(ctx, &message)),
+            Err(message) => {
+                let error = settle.error.restore(ctx)?;
+                error.prop("message", Property::from(message).writable().configurable())?;
+                settle.reject.restore(ctx)?.call::<_, ()>((error,))?;
+                return Ok(());
+            }
         };
         match value {
-            Ok(value) => resolve.restore(ctx)?.call::<_, ()>((value,))?,
-            Err(Error::Exception) => reject.restore(ctx)?.call::<_, ()>((ctx.catch(),))?,
+            Ok(value) => settle.resolve.restore(ctx)?.call::<_, ()>((value,))?,
+            Err(Error::Exception) => settle.reject.restore(ctx)?.call::<_, ()>((ctx.catch(),))?,
             Err(other) => return Err(other.into()),
         }
         Ok(())
