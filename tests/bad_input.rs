@@ -568,8 +568,8 @@ fn unreadable_requests_say_what_is_wrong() {
             400,
             "https://host",
         ),
-        ("PUT", "/v1/apps/none/budget", r#"{"tokens":-1}"#, 400, "whole number"),
-        ("PUT", "/v1/apps/none/budget", r#"{"money":1}"#, 400, "no budget"),
+        ("PUT", "/v1/budgets/none", r#"{"tokens":-1}"#, 400, "whole number"),
+        ("PUT", "/v1/budgets/none", r#"{"money":1}"#, 400, "no budget"),
         ("GET", "/v1/activity?limit=x", "", 400, "limit"),
         ("GET", "/v1/activity?before=99999999999999999999", "", 400, "before"),
     ] {

@@ -22,6 +22,7 @@ export async function handleRoute(req, host) {
     }
     case "/sleep": await new Promise((done) => setTimeout(done, 50000)); return { json: 1 };
     case "/quick": return { json: 1 };
+    case "/stop": case "/budget": case "/tools": return { json: req.method + req.path };
   }
 }
 "#;
@@ -107,7 +108,7 @@ fn model_calls_are_counted_before_they_are_made_and_per_app() {
     // The person raises it, for this app alone, and it counts at once.
     let raised = house
         .owner
-        .send("PUT", "/v1/apps/alpha/budget", &json!({"modelCalls": 3}))
+        .send("PUT", "/v1/budgets/alpha", &json!({"modelCalls": 3}))
         .ok();
     assert_eq!(raised["usage"]["modelCalls"], json!({"used": 2, "limit": 3}));
     assert_eq!(house.ask("alpha", "/ask", &json!({}))["text"], "some words and an end");
@@ -118,7 +119,7 @@ fn model_calls_are_counted_before_they_are_made_and_per_app() {
         json!({"calls": 1}),
     ] {
         assert_eq!(
-            house.owner.send("PUT", "/v1/apps/alpha/budget", &wrong).status,
+            house.owner.send("PUT", "/v1/budgets/alpha", &wrong).status,
             400,
             "{wrong}"
         );
@@ -204,7 +205,7 @@ fn stopping_an_app_ends_its_answers_and_calls_and_nobody_elses() {
             })
             .collect();
         wait_for("both model requests", || (house.model.seen().len() == 2).then_some(()));
-        let stopped = house.owner.post("/v1/apps/alpha/stop", &json!({})).ok();
+        let stopped = house.owner.post("/v1/activity/alpha/stop", &json!({})).ok();
         assert!(stopped["stopped"].as_u64().unwrap() >= 2, "{stopped}");
         let mut clients = clients.into_iter();
         let answer = clients.next().unwrap().join().unwrap();
@@ -320,5 +321,25 @@ fn a_secret_that_is_gone_is_not_called_saved() {
     assert_eq!(
         (listed(&owner)["saved"].clone(), listed(&owner)["lost"].clone()),
         (json!(false), json!(true))
+    );
+}
+
+/// What the engine manages stands beside the apps' own addresses, not among them.
+#[test]
+fn an_apps_own_routes_are_its_own() {
+    let house = House::open("", false);
+    let page = house.running.page(&house.owner, "alpha");
+    for path in ["/stop", "/budget", "/tools"] {
+        for method in ["GET", "POST", "PUT"] {
+            let answer = page.send(method, &format!("/v1/apps/alpha{path}"), &json!({}));
+            assert_eq!(answer.json(), json!(format!("{method}{path}")), "{}", answer.text());
+        }
+    }
+    assert_eq!(
+        house
+            .owner
+            .send("PUT", "/v1/budgets/none", &json!({"tokens": 1}))
+            .status,
+        404
     );
 }

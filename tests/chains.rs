@@ -298,7 +298,7 @@ fn slow_model(workers: usize, at_once: usize) {
     let (tell_other, other) = mpsc::channel();
     house.begin("gamma", "/wait", 100, &tell_other);
     wait_for("gamma's to wait", || (house.asked("wait") > at_once).then_some(()));
-    let stopped = house.owner.post("/v1/apps/gamma/stop", &json!({})).ok();
+    let stopped = house.owner.post("/v1/activity/gamma/stop", &json!({})).ok();
     assert_eq!(stopped["calls"], 1, "{stopped}");
     let (_, reply) = other.recv_timeout(testkit::PATIENCE).expect("gamma's answer");
     let text = reply.error(500);

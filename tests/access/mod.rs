@@ -143,8 +143,8 @@ pub const WANT: &[(&str, &str, &str, &[Who])] = &[
     ),
     (
         "POST",
-        "/v1/apps/{app}/plugins/data-update",
-        "/v1/apps/alpha/plugins/data-update",
+        "/v1/data-updates/{app}",
+        "/v1/data-updates/alpha",
         PERSON,
     ),
     (
@@ -165,8 +165,8 @@ pub const WANT: &[(&str, &str, &str, &[Who])] = &[
         "/v1/plugins/alpha__x/secrets/token",
         PERSON,
     ),
-    ("PUT", "/v1/apps/{app}/budget", "/v1/apps/alpha/budget", PERSON),
-    ("POST", "/v1/apps/{app}/stop", "/v1/apps/alpha/stop", PERSON),
+    ("PUT", "/v1/budgets/{app}", "/v1/budgets/alpha", PERSON),
+    ("POST", "/v1/activity/{app}/stop", "/v1/activity/alpha/stop", PERSON),
     // What an app's own plugins show: panels, pictures that they kept, pictures from hosts that they may reach.
     (
         "GET",

@@ -81,11 +81,8 @@ impl House {
 fn updates_reach_every_plugin_and_failures_are_kept() {
     let house = House::open(&["update"]);
     let done = house
-        .post(
-            "update",
-            "/plugins/data-update",
-            &json!({"from": "1.0.0", "to": "2.0.0"}),
-        )
+        .owner
+        .post("/v1/data-updates/update", &json!({"from": "1.0.0", "to": "2.0.0"}))
         .ok();
     assert_eq!(done["failed"].as_array().unwrap().len(), 1, "{done}");
     assert_eq!(done["failed"][0]["plugin"], "throws");

@@ -345,7 +345,7 @@ fn own_page(house: &House, app: &str) {
         ("PUT", format!("/v1/plugins/{app}__p/secrets/token")),
         ("POST", format!("/v1/apps/{app}/plugins/p/enable")),
         ("POST", format!("/v1/apps/{app}/plugins/p/call")),
-        ("PUT", format!("/v1/apps/{app}/budget")),
+        ("PUT", format!("/v1/budgets/{app}")),
     ] {
         let body = json!({"head": head, "value": "x", "origin": "http://127.0.0.1", "method": "GET", "path": "/"});
         assert_eq!(page.send(method, &address, &body).status, 403, "{method} {address}");

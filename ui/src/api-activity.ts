@@ -76,7 +76,7 @@ export function activityCalls(call: Call) {
     },
     /** Ends everything that the app has running; resolves to how many things that were. */
     async stopApp(app: string): Promise<number> {
-      return num(object(await call("POST", `/v1/apps/${encodeURIComponent(app)}/stop`)).stopped) ?? 0;
+      return num(object(await call("POST", `/v1/activity/${encodeURIComponent(app)}/stop`)).stopped) ?? 0;
     },
   };
 }

@@ -10,6 +10,8 @@ export interface Permission {
   reason: string;
   /** Where it may reach, as the manifest lists it; empty for what is not about hosts. */
   hosts: string[];
+  /** Bytes of store, when it asks for another size than usual. */
+  quota: number | null;
   state: PermissionState;
   /** Why `config.toml` does not allow it, whatever is granted here; empty when it does. */
   policy: string;
@@ -27,6 +29,8 @@ export interface PluginSecret {
   origin: string;
   reason: string;
   saved: boolean;
+  /** It was given, but its value is gone. */
+  lost: boolean;
 }
 export interface Plugin {
   id: string;
@@ -85,14 +89,21 @@ export const NO_APP = "_";
 export const waitsForAnswer = (asked: Permission): boolean =>
   asked.policy === "" && (asked.state === "asked" || asked.state === "stale");
 
+/** How the engine writes the size of a store among what a permission is limited to. */
+const QUOTA = /^quota:(\d{1,15})$/;
+
 function permission(value: Loose): Permission {
   const capability = str(value.capability);
   const { state } = value;
+  const scope = texts(value.hosts);
+  const isQuota = (entry: string) => capability === "store" && QUOTA.test(entry);
+  const quota = scope.find(isQuota);
   return {
     capability,
     sentence: str(value.sentence) || capability,
     reason: str(value.reason),
-    hosts: texts(value.hosts),
+    hosts: scope.filter((entry) => !isQuota(entry)),
+    quota: quota === undefined ? null : Number(QUOTA.exec(quota)?.[1]),
     state: state === "granted" || state === "stale" || state === "denied" ? state : "asked",
     policy: str(value.policy),
     local: value.local === true,
@@ -120,7 +131,9 @@ export function readPlugin(value: Loose): Plugin {
       name: str(s.name),
       origin: str(s.origin),
       reason: str(s.reason),
-      saved: s.saved === true,
+      // Engines before this field call a lost one saved.
+      saved: s.saved === true && s.lost !== true,
+      lost: s.lost === true,
     })),
   };
 }
@@ -185,7 +198,7 @@ export function pluginCalls(call: Call) {
       await call("DELETE", `/v1/plugins/${at(globalId)}/secrets/${at(name)}`);
     },
     async setBudget(app: string, budget: Record<Budget, number | null>): Promise<void> {
-      await call("PUT", `/v1/apps/${at(app)}/budget`, budget);
+      await call("PUT", `/v1/budgets/${at(app)}`, budget);
     },
   };
 }

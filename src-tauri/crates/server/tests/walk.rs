@@ -138,12 +138,7 @@ const WANT: &[Line] = &[
         "/v1/apps/alpha/plugins/x/tools/y",
         [N, Y, N, N],
     ),
-    (
-        "POST",
-        "/v1/apps/{app}/plugins/data-update",
-        "/v1/apps/alpha/plugins/data-update",
-        [N, Y, N, N],
-    ),
+    ("POST", "/v1/data-updates/{app}", "/v1/data-updates/alpha", [N, Y, N, N]),
     (
         "POST",
         "/v1/plugins/{plugin}/revoke",
@@ -162,8 +157,13 @@ const WANT: &[Line] = &[
         "/v1/plugins/alpha__x/secrets/token",
         [N, Y, N, N],
     ),
-    ("PUT", "/v1/apps/{app}/budget", "/v1/apps/alpha/budget", [N, Y, N, N]),
-    ("POST", "/v1/apps/{app}/stop", "/v1/apps/alpha/stop", [N, Y, N, N]),
+    ("PUT", "/v1/budgets/{app}", "/v1/budgets/alpha", [N, Y, N, N]),
+    (
+        "POST",
+        "/v1/activity/{app}/stop",
+        "/v1/activity/alpha/stop",
+        [N, Y, N, N],
+    ),
     // What an app's own plugins show: panels, pictures that they kept, pictures from hosts that they may reach.
     (
         "GET",

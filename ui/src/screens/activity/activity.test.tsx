@@ -38,7 +38,7 @@ beforeEach(() => {
   screen = new Screen(({ path, query }) => {
     if (path === "/v1/apps/chat/plugins")
       return { plugins: [{ id: "notes", globalId: "chat__notes", name: "Notebook" }] };
-    if (path === "/v1/apps/chat/stop") return { stopped };
+    if (path === "/v1/activity/chat/stop") return { stopped };
     if (path !== "/v1/activity") return undefined;
     queries.push(query.toString());
     if (failing) return Response.json({ error: "the log cannot be read" }, { status: 500 });
@@ -99,6 +99,41 @@ describe("what is shown", () => {
     const when = screen.host.querySelector("time");
     expect(when?.textContent).toBe("1 min. ago");
     expect(when?.title).not.toBe("");
+  });
+
+  it("lets names and code keep their letters, and says in words what a connection was for", async () => {
+    const detail = (text: string, more: object = {}) => ({ detail: text, ...more });
+    lines = [
+      line(4, detail("chat")),
+      line(3, detail("plugin main: TypeError: not a function", { kind: "error", outcome: "failed" })),
+      line(2, detail('host.llm.request needs the permission "llm"', { kind: "refusal", outcome: "refused" })),
+      line(1, detail("config.toml forbids it", { kind: "refusal", outcome: "refused" })),
+    ];
+    await screen.show("#/activity");
+    await screen.shows("chat request");
+    await screen.shows("plugin main: TypeError");
+    await screen.shows("host.llm.request needs");
+    await screen.shows("config.toml forbids it");
+  });
+
+  it("folds the search for model servers, of which most do not answer", async () => {
+    const here = (id: number, port: number, more: object) =>
+      line(id, {
+        trace: "probe",
+        caller: "owner",
+        chain: "owner",
+        app: null,
+        target: `GET http://127.0.0.1:${port}/v1/models`,
+        outcome: "failed",
+        status: null,
+        detail: "could not connect",
+        ...more,
+      });
+    lines = [here(3, 11434, { outcome: "done", status: 200, detail: "probe" }), here(2, 1234, {}), here(1, 8080, {})];
+    await screen.show("#/activity");
+    await screen.shows("Looked for model servers on this computer: 3 ports asked, 1 answered");
+    expect(screen.host.querySelector("details.looked")?.hasAttribute("open")).toBe(false);
+    expect(screen.host.querySelectorAll("details.looked .entry")).toHaveLength(3);
   });
 
   it("is read again when something is told to have happened, and sees running work end", async () => {
@@ -208,7 +243,7 @@ describe("stopping an app", () => {
     await screen.show("#/activity/chat");
     await screen.press("Stop Talk");
     await screen.shows("Stopped 2 things that Talk had running.");
-    expect(screen.asked).toMatchObject([{ method: "POST", path: "/v1/apps/chat/stop" }]);
+    expect(screen.asked).toMatchObject([{ method: "POST", path: "/v1/activity/chat/stop" }]);
     stopped = 0;
     await screen.press("Stop Talk", 1);
     await screen.shows("Nothing of Talk was running.");

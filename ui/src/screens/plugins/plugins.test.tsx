@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+import { act } from "react";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Answers, Screen } from "../../test-kit";
 
@@ -44,8 +45,8 @@ afterEach(() => screen.end());
 
 async function open() {
   await screen.show("#/");
-  await screen.press("1 permission waits for you: Talk");
-  await screen.shows("What Talk may do");
+  await screen.press("Plugins: 1 permission waits: Talk");
+  await screen.shows("Plugins of Talk");
 }
 const ticked = (sentence: string) => screen.named<HTMLInputElement>(`Allow this: ${sentence}`)[0]?.checked;
 
@@ -112,6 +113,25 @@ describe("permissions", () => {
     expect(screen.named("Allow this: may zip")).toEqual([]);
     expect(screen.named("Allow: may zip")).toEqual([]);
     expect(screen.text()).not.toContain("Allow 1 thing");
+  });
+
+  it("offers nothing to take back where config.toml forbids what was allowed before", async () => {
+    const forbidden = { policy: "zip is denied for all plugins" };
+    plugins = [plugin("notes", [ask("zip", "granted", forbidden), ask("fs", "granted")])];
+    await open();
+    await screen.shows("Not possible here");
+    expect(screen.named("Take back: may fs")).toHaveLength(1);
+    expect(screen.named("Take back: may zip")).toEqual([]);
+    expect(screen.named("Take everything back")).toEqual([]);
+  });
+
+  it("says the size of a store in words", async () => {
+    plugins = [plugin("notes", [ask("store", "asked", { hosts: ["quota:9000000"] })])];
+    await open();
+    await screen.shows("up to 8.6\u00a0MiB");
+    await screen.shows("store: 9,000,000 bytes");
+    expect(screen.text()).not.toContain("quota:");
+    expect(screen.text()).not.toContain("Only these:");
   });
 
   it("names the hosts, points out the own network and quotes the author", async () => {
@@ -258,6 +278,18 @@ describe("secrets", () => {
     expect(screen.asked.at(-1)).toMatchObject({ method: "DELETE", path: "/v1/plugins/chat__notes/secrets/key" });
   });
 
+  it("that are lost are asked for again", async () => {
+    plugins = [plugin("notes", [], { secrets: [{ ...secret, saved: false, lost: true }] })];
+    await open();
+    await screen.shows("the keychain no longer has it. Enter it again.");
+    expect(screen.text()).not.toContain("Saved");
+    await screen.enter("Value of key", "again");
+    plugins = [plugin("notes", [], { secrets: [{ ...secret, saved: true }] })];
+    await screen.press("Save key");
+    await screen.shows("Saved");
+    expect(screen.asked).toMatchObject([{ method: "PUT", body: { value: "again" } }]);
+  });
+
   it("that were typed for one origin are not sent to another", async () => {
     plugins = [plugin("notes", [], { secrets: [{ ...secret, saved: false }] })];
     await open();
@@ -276,8 +308,8 @@ describe("budgets", () => {
       day: "2026-11-30",
       modelCalls: { used: 3, limit: 10 },
       tokens: { used: 700, limit: 700 },
-      networkBytes: { used: 1_500_000, limit: null },
-      diskBytes: { used: 0, limit: 2_000_000 },
+      networkBytes: { used: 1_572_864, limit: null },
+      diskBytes: { used: 0, limit: 2_147_483_648 },
     };
   });
 
@@ -285,7 +317,9 @@ describe("budgets", () => {
     await open();
     await screen.shows("3 of 10");
     await screen.shows("700 of 700, used up");
-    await screen.shows("1.5 MB, no limit");
+    await screen.shows("1.5\u00a0MiB, no limit");
+    await screen.shows("0 bytes of 2\u00a0GiB");
+    await screen.shows("Tokens: used up");
     const meters = [...screen.host.querySelectorAll("meter")].map((meter) => meter.getAttribute("value"));
     expect(meters).toEqual(["0.3", "1", "0"]);
   });
@@ -293,22 +327,77 @@ describe("budgets", () => {
   it("are changed in the units that are shown; what is no number changes nothing", async () => {
     await open();
     await screen.press("Change limits");
-    expect(screen.named<HTMLInputElement>("Disk, in megabytes")[0]?.value).toBe("2");
+    expect(screen.named<HTMLInputElement>("Disk, in MiB")[0]?.value).toBe("2048");
     await screen.enter("Tokens a day", "1,500");
     await screen.press("Save limits");
     await screen.shows("A limit is written in digits");
     expect(screen.asked).toEqual([]);
     await screen.enter("Tokens a day", "");
-    await screen.enter("Network a day, in megabytes", "0.5");
+    await screen.enter("Network a day, in MiB", "0.5");
     await screen.press("Save limits");
     expect(screen.asked).toMatchObject([
       {
         method: "PUT",
-        path: "/v1/apps/chat/budget",
-        body: { modelCalls: 10, tokens: null, networkBytes: 500_000, diskBytes: 2_000_000 },
+        path: "/v1/budgets/chat",
+        body: { modelCalls: 10, tokens: null, networkBytes: 524_288, diskBytes: 2_147_483_648 },
       },
     ]);
     await screen.gone("Save limits");
+  });
+});
+
+describe("an app that was opened", () => {
+  const stale = plugin("notes", [ask("llm", "stale")], { changed: true });
+  let waiting: number;
+
+  beforeEach(() => {
+    waiting = 0;
+    plugins = [plugin("notes", [ask("llm", "granted")])];
+    const app = () => ({ id: "chat", name: "Talk", plugins: 1, waiting });
+    special = ({ path }) =>
+      path === "/v1/launch"
+        ? { apps: [app()], broken: [], box: [], engine: { version: "1" } }
+        : path.endsWith("/difference")
+          ? { before: "a", after: "b", files: [{ path: "plugin.js", lines: [{ kind: "+", text: "fresh();" }] }] }
+          : undefined;
+  });
+
+  it("leads from the launcher to what changed, and the hint goes when it was answered", async () => {
+    await screen.show("#/");
+    waiting = 1;
+    plugins = [plugin("calm", []), stale];
+    await screen.tell("apps_changed");
+    await screen.shows("Plugins: 1 permission waits");
+    expect(screen.text()).not.toContain("changed since you allowed it");
+    await screen.press("Open Talk");
+    await screen.shows("Talk: The code of plugin The notes changed since you allowed it.");
+    await screen.press("Look at what changed: The notes");
+    await screen.shows("Plugins of Talk");
+    await screen.shows("fresh();");
+    waiting = 0;
+    await screen.press("Allow 1 thing");
+    await screen.gone("Talk: The code of plugin");
+  });
+
+  it("is looked at again by itself, and when the person comes back: files that changed are not told of", async () => {
+    await screen.show("#/");
+    await screen.press("Open Talk");
+    waiting = 1;
+    plugins = [stale];
+    await screen.shows("The code of plugin The notes changed since you allowed it.");
+    waiting = 0;
+    await act(async () => dispatchEvent(new Event("focus")));
+    await screen.gone("The code of plugin");
+  });
+
+  it("says so too when something is asked for the first time", async () => {
+    waiting = 1;
+    plugins = [plugin("notes", [ask("llm", "asked")])];
+    await screen.show("#/");
+    await screen.press("Open Talk");
+    await screen.shows("Plugin The notes waits for your answer.");
+    await screen.press("Look at what it asks for: The notes");
+    await screen.shows("Allow 1 thing");
   });
 });
 

@@ -51,13 +51,7 @@ pub fn routes(table: Table) -> Table {
             always,
             run_tool,
         )
-        .route(
-            "POST",
-            "/v1/apps/{app}/plugins/data-update",
-            person,
-            always,
-            data_update,
-        )
+        .route("POST", "/v1/data-updates/{app}", person, always, data_update)
         .route("POST", "/v1/plugins/{plugin}/approve", person, always, approve)
         .route("POST", "/v1/plugins/{plugin}/revoke", person, always, revoke)
         .route("PUT", "/v1/plugins/{plugin}/secrets/{name}", person, always, put_secret)
@@ -68,8 +62,8 @@ pub fn routes(table: Table) -> Table {
             always,
             delete_secret,
         )
-        .route("PUT", "/v1/apps/{app}/budget", person, always, budget)
-        .route("POST", "/v1/apps/{app}/stop", person, always, stop)
+        .route("PUT", "/v1/budgets/{app}", person, always, budget)
+        .route("POST", "/v1/activity/{app}/stop", person, always, stop)
 }
 
 /// Errors of a plugin that are shown.
@@ -681,6 +675,9 @@ async fn budget(
                     )));
                 }
             }
+        }
+        if !app.is_shelf() {
+            engine.workspace(&person.account)?.app_folder(&app).map_err(missing)?;
         }
         engine.db().set_budgets(&person.account, &app, Some(&limits))?;
         usage(&engine, &person.account, &app)
