@@ -302,12 +302,14 @@ impl Plugins {
             entry: export.entry,
             siblings: export.siblings.take(),
         }));
-        let program = Arc::new(Program::new(
+        let program = Arc::new(Program::with_hash(
             format!("{}/{}/{}", of.account, of.app, of.plugin.id),
             format!("{}/{}/plugin.js", of.app, of.plugin.id),
             of.plugin.source.clone(),
             self.prelude.clone(),
             of.plugin.manifest.persistent,
+            // Made when the source was read, over it and the manifest.
+            of.plugin.code.0,
         ));
         let failed = |failure| PluginError::Failed {
             plugin: of.name(),

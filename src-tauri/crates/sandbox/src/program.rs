@@ -18,7 +18,8 @@ pub struct Program {
     pub source: Arc<str>,
     /// Module text evaluated in each fresh context before the plugin. See the crate documentation.
     pub prelude: Arc<str>,
-    /// SHA-256 of the bytes of `source`: the very bytes a worker gets, so a grant for this hash is a grant for them.
+    /// SHA-256 over the bytes of `source`, the very bytes a worker gets, or over these and more; see
+    /// [`Program::with_hash`]. A worker serves programs of one hash only.
     pub hash: [u8; 32],
     /// Keeps one context over all calls of a worker instead of a fresh one for each. State is kept as long as the worker
     /// lives, which nobody promises; and a call that comes while another one waits for the host meets a second worker
@@ -37,10 +38,23 @@ impl Program {
     ) -> Program {
         let source = source.into();
         let hash = Sha256::digest(source.as_bytes()).into();
+        Program::with_hash(key, file, source, prelude, persistent, hash)
+    }
+
+    /// Takes a hash that was made already, for those who call the same source many times. It must differ wherever `source`
+    /// does, so it is a cryptographic one over the very bytes of `source`; it may cover more.
+    pub fn with_hash(
+        key: impl Into<String>,
+        file: impl Into<String>,
+        source: impl Into<Arc<str>>,
+        prelude: impl Into<Arc<str>>,
+        persistent: bool,
+        hash: [u8; 32],
+    ) -> Program {
         Program {
             key: key.into(),
             file: file.into(),
-            source,
+            source: source.into(),
             prelude: prelude.into(),
             hash,
             persistent,
