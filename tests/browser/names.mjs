@@ -59,7 +59,7 @@ async function walk(page, config, pwned) {
   await picture("home");
   await page
     .locator(".grid")
-    .getByRole("button", { name: /^Permissions of <img/ })
+    .getByRole("button", { name: /^(Plugins of|Plugins: .*:) <img/ })
     .click();
   await literal(marks.plugin, page.getByRole("dialog"));
   await picture("permissions");

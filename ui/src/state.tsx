@@ -77,6 +77,26 @@ export function useLoaded<T>(load: (api: Api) => Promise<T>, on: readonly string
   return { value, error, loading, reload, set: setValue };
 }
 
+/** Reads again when the person comes back to the window, and every `everyMs` while it is looked at; null: not by time. */
+export function useReread(reload: () => void, everyMs: number | null): void {
+  useEffect(() => {
+    const again = () => {
+      if (document.visibilityState !== "hidden") reload();
+    };
+    const timer = everyMs === null ? undefined : setInterval(again, everyMs);
+    addEventListener("focus", again);
+    document.addEventListener("visibilitychange", again);
+    return () => {
+      clearInterval(timer);
+      removeEventListener("focus", again);
+      document.removeEventListener("visibilitychange", again);
+    };
+  }, [reload, everyMs]);
+}
+
+/** How often what waits for an answer is looked for while it matters: files that change on disk are not told of. */
+export const WAITING_MS = 3000;
+
 export interface Act {
   busy: boolean;
   error: unknown;

@@ -50,6 +50,21 @@ export function formatBytes(bytes: number): string {
   }).format(value);
 }
 
+const binaryUnits = ["KiB", "MiB", "GiB"] as const;
+
+/** A size that is a limit, or is counted against one, in the powers of 1024 that limits are given in. */
+export function formatBinary(bytes: number): string {
+  let value = Math.max(0, bytes);
+  if (value < 1024) return formatBytes(value);
+  let unit = -1;
+  while (value >= 1024 && unit < binaryUnits.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  const digits = new Intl.NumberFormat(locale, { maximumFractionDigits: value < 100 ? 1 : 0 });
+  return `${digits.format(value)}\u00a0${binaryUnits[unit] ?? ""}`;
+}
+
 const ago = new Intl.RelativeTimeFormat(locale, { numeric: "always", style: "short" });
 const dayOnly = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
 

@@ -1,5 +1,5 @@
 import type { Permission } from "../api-plugins";
-import { t } from "../i18n";
+import { formatBinary, t } from "../i18n";
 import { Icon } from "./icon";
 import { Foreign } from "./text";
 
@@ -15,6 +15,7 @@ export function Ask({ asked }: { asked: Permission }) {
       <p className="ask-sentence">
         <Foreign text={asked.sentence} />
       </p>
+      {asked.quota === null ? null : <p className="ask-size">{t.plugins.upTo(formatBinary(asked.quota))}</p>}
       {asked.local ? (
         <p className="ask-local">
           <Icon name="here" />

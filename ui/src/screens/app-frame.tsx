@@ -1,17 +1,20 @@
-import { useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { FrameError, leavesPreconnectsOpen, openFrame } from "../frames";
 import type { DownloadAsk, LinkAsk } from "../frames/host";
 import { formatBytes, t } from "../i18n";
+import { useArmed } from "../parts/armed";
 import { Dialog } from "../parts/dialog";
 import { ErrorNote } from "../parts/error";
 import { Foreign, oneLine } from "../parts/text";
 import { noteOpened } from "../recent";
 import { go } from "../route";
-import { RECONNECTED, useEngine, useLoaded } from "../state";
+import { RECONNECTED, useEngine, useLoaded, useReread, WAITING_MS } from "../state";
+import { WaitingBanner } from "./plugins/banner";
+
+// Most pages never ask for it.
+const Plugins = lazy(() => import("./plugins/dialog"));
 
 const NOTED = "chrysalis.browser-noted";
-/** A dialog's answer counts only this long after it appeared: a page may time it to meet a click meant for itself. */
-const ARM_MS = 600;
 /** Files and addresses that may be refused in a row before the person is not asked any more. Each question is modal. */
 const MOST_REFUSED = 3;
 /** Times a page may pull the focus out of a question. Behind a modal question only its script can, never the person. */
@@ -38,12 +41,22 @@ export function AppFrame({ id }: { id: string }) {
   const [link, setLink] = useState<LinkAsk | null>(null);
   const [muted, setMuted] = useState(false);
   const [showNote, setShowNote] = useState(() => !noted() && leavesPreconnectsOpen());
-  const name = oneLine(launch.value?.apps.find((app) => app.id === id)?.name ?? id, 60);
+  const card = launch.value?.apps.find((app) => app.id === id);
+  const name = oneLine(card?.name ?? id, 60);
   const title = useRef(name);
   title.current = name;
   const refused = useRef(0);
   const stop = useRef(() => {});
-  const asking = download !== null || link !== null;
+  // Null: not shown. The plugin that is looked for, if any.
+  const [plugins, setPlugins] = useState<{ at?: string } | null>(null);
+  const [answered, setAnswered] = useState(false);
+  const asking = download !== null || link !== null || plugins !== null;
+  const { reload } = launch;
+  useReread(reload, WAITING_MS);
+  const decided = useCallback(() => {
+    setAnswered(true);
+    reload();
+  }, [reload]);
 
   // What the person types is for the question. A page that keeps taking it away is stopped.
   useEffect(() => {
@@ -71,10 +84,12 @@ export function AppFrame({ id }: { id: string }) {
     setStopped(null);
     setEnded(false);
     setMuted(false);
+    setAnswered(false);
     noteOpened(id);
     const end = (why: "flood" | "focus") => {
       setDownload(null);
       setLink(null);
+      setPlugins(null);
       setStopped(why);
     };
     openFrame({
@@ -145,7 +160,22 @@ export function AppFrame({ id }: { id: string }) {
         <h1>
           <bdi>{name}</bdi>
         </h1>
+        <span className="grow" />
+        {card && card.plugins > 0 ? (
+          <button type="button" className="small" aria-label={t.home.pluginsOf(name)} onClick={() => setPlugins({})}>
+            {t.home.plugins}
+          </button>
+        ) : null}
       </div>
+      {card ? <WaitingBanner app={card} onLook={(at) => setPlugins({ at })} /> : null}
+      {answered && card?.waiting === 0 && plugins === null ? (
+        <div className="note good row wrap" role="status">
+          <p className="grow">{t.plugins.banner.answered}</p>
+          <button type="button" className="small" onClick={again}>
+            {t.frame.reload}
+          </button>
+        </div>
+      ) : null}
       {showNote ? (
         <div className="note warn row wrap">
           <p className="grow">{t.frame.browserNote}</p>
@@ -184,6 +214,11 @@ export function AppFrame({ id }: { id: string }) {
         </div>
       ) : null}
       <div ref={mount} className="frame-mount" />
+      {plugins && !download && !link ? (
+        <Suspense>
+          <Plugins id={id} name={name} at={plugins.at} onClose={() => setPlugins(null)} onChanged={decided} />
+        </Suspense>
+      ) : null}
       {download ? (
         <SaveDialog
           ask={download}
@@ -206,16 +241,6 @@ export function AppFrame({ id }: { id: string }) {
       ) : null}
     </main>
   );
-}
-
-/** True a moment after the dialog appeared. */
-function useArmed(): boolean {
-  const [armed, setArmed] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => setArmed(true), ARM_MS);
-    return () => clearTimeout(timer);
-  }, []);
-  return armed;
 }
 
 function SaveDialog({ ask, app, onAnswer }: { ask: DownloadAsk; app: string; onAnswer(saved: boolean): void }) {

@@ -1,7 +1,7 @@
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { AppCard, Launch, Settings } from "../api";
-import { type AppPlugins, NO_APP } from "../api-plugins";
-import { t } from "../i18n";
+import { type AppPlugins, NO_APP, type Permission } from "../api-plugins";
+import { formatBinary, t } from "../i18n";
 import { Dialog } from "../parts/dialog";
 import { CopyButton, ErrorNote } from "../parts/error";
 import { Review } from "../parts/review";
@@ -9,12 +9,15 @@ import { Foreign, ForeignBlock, oneLine } from "../parts/text";
 import { Tile } from "../parts/tile";
 import { byRecent, noteOpened, recentApps } from "../recent";
 import { go } from "../route";
-import { useAct, useEngine, useLoaded } from "../state";
+import { useAct, useEngine, useLoaded, useReread, WAITING_MS } from "../state";
+import { WaitingBanner } from "./plugins/banner";
 
 // A start does not need it.
 const Plugins = lazy(() => import("./plugins/dialog"));
 
-type Open = { what: "plugins" | "remove"; id: string; name: string } | { what: "review"; id: string; name: string };
+type Open =
+  | { what: "plugins"; id: string; name: string; at?: string }
+  | { what: "remove" | "review"; id: string; name: string };
 
 /** The grid of apps. */
 export function Home({ settings }: { settings: Settings }) {
@@ -23,6 +26,8 @@ export function Home({ settings }: { settings: Settings }) {
   const [query, setQuery] = useState("");
   const [open, setOpen] = useState<Open | null>(null);
   const [recent, setRecent] = useState(recentApps);
+  // Apps that got a window of their own from here: it may still be open, and this is where it is answered for.
+  const [used, setUsed] = useState<readonly string[]>([]);
   const search = useRef<HTMLInputElement>(null);
   const act = useAct();
 
@@ -41,6 +46,8 @@ export function Home({ settings }: { settings: Settings }) {
   }, []);
 
   const apps = launch.value?.apps;
+  const matters = used.length > 0 || apps?.some((app) => app.waiting > 0);
+  useReread(launch.reload, matters ? WAITING_MS : null);
   const shown = useMemo(() => {
     const words = query.toLocaleLowerCase().split(/\s+/).filter(Boolean);
     const fits = (app: AppCard) => {
@@ -54,6 +61,8 @@ export function Home({ settings }: { settings: Settings }) {
     void act.run(async () => {
       await backend.openApp(id);
       noteOpened(id);
+      setUsed((ids) => (ids.includes(id) ? ids : [...ids, id]));
+      launch.reload();
       setRecent(recentApps());
     });
 
@@ -109,6 +118,16 @@ export function Home({ settings }: { settings: Settings }) {
           </button>
         </p>
       ) : null}
+      {launch.value.apps
+        .filter((app) => used.includes(app.id))
+        .map((app) => (
+          <WaitingBanner
+            key={app.id}
+            app={app}
+            named
+            onLook={(at) => setOpen({ what: "plugins", id: app.id, name: app.name, at })}
+          />
+        ))}
       <ErrorNote error={launch.error} retry={launch.reload} />
       <ErrorNote error={act.error} />
       {none ? (
@@ -130,7 +149,7 @@ export function Home({ settings }: { settings: Settings }) {
               key={app.id}
               app={app}
               onOpen={() => openApp(app.id)}
-              onPermissions={() => setOpen({ what: "plugins", id: app.id, name: app.name })}
+              onPlugins={() => setOpen({ what: "plugins", id: app.id, name: app.name })}
               onRemove={() => setOpen({ what: "remove", id: app.id, name: app.name })}
             />
           ))}
@@ -185,7 +204,7 @@ export function Home({ settings }: { settings: Settings }) {
       ) : null}
       {open?.what === "plugins" ? (
         <Suspense>
-          <Plugins id={open.id} name={open.name} onClose={() => setOpen(null)} onChanged={launch.reload} />
+          <Plugins id={open.id} name={open.name} at={open.at} onClose={() => setOpen(null)} onChanged={launch.reload} />
         </Suspense>
       ) : null}
       {open?.what === "remove" ? (
@@ -229,11 +248,11 @@ function Loose({ onOpen }: { onOpen(): void }) {
 interface CardProps {
   app: AppCard;
   onOpen(): void;
-  onPermissions(): void;
+  onPlugins(): void;
   onRemove(): void;
 }
 
-function Card({ app, onOpen, onPermissions, onRemove }: CardProps) {
+function Card({ app, onOpen, onPlugins, onRemove }: CardProps) {
   const name = oneLine(app.name, 60) || t.common.unnamed;
   const source = app.official
     ? t.home.official
@@ -261,16 +280,17 @@ function Card({ app, onOpen, onPermissions, onRemove }: CardProps) {
       <p className="card-description">
         <bdi>{oneLine(app.description, 240)}</bdi>
       </p>
-      <Reach app={app} />
+      {/* By what waits and runs: files that changed on disk are not told of. */}
+      <Reach key={`${app.waiting} ${app.plugins}`} app={app} />
       <div className="card-foot">
         <button
           type="button"
           className="small"
-          aria-label={app.waiting > 0 ? `${t.home.waiting(app.waiting)}: ${name}` : t.home.permissionsOf(name)}
-          onClick={onPermissions}
+          aria-label={app.waiting > 0 ? `${t.home.waiting(app.waiting)}: ${name}` : t.home.pluginsOf(name)}
+          onClick={onPlugins}
         >
           {app.waiting > 0 ? <span className="dot" aria-hidden="true" /> : null}
-          {app.waiting > 0 ? t.home.waiting(app.waiting) : t.home.permissions}
+          {app.waiting > 0 ? t.home.waiting(app.waiting) : t.home.plugins}
         </button>
         <button type="button" className="small" aria-label={t.home.removeOf(name)} onClick={onRemove}>
           {t.home.remove}
@@ -291,11 +311,11 @@ function Reach({ app }: { app: AppCard }) {
   const granted = running.flatMap((p) => p.permissions.filter((asked) => asked.state === "granted" && !asked.policy));
   // Where it reaches stands before what it does here.
   granted.sort((a, b) => Number(b.hosts.length > 0) - Number(a.hosts.length > 0));
-  const sentences = [
-    ...new Set(
-      granted.map(({ sentence, hosts }) => (hosts.length > 0 ? `${sentence}: ${hosts.join(", ")}` : sentence)),
-    ),
-  ];
+  const said = ({ sentence, hosts, quota }: Permission) => {
+    const within = quota === null ? hosts : [...hosts, t.plugins.upTo(formatBinary(quota))];
+    return within.length > 0 ? `${sentence}: ${within.join(", ")}` : sentence;
+  };
+  const sentences = [...new Set(granted.map(said))];
   if (sentences.length === 0) return <p className="card-reach quiet">{t.home.reachesNothing}</p>;
   const [first, ...others] = sentences;
   return (

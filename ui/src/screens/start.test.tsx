@@ -86,7 +86,14 @@ async function enter(text: string) {
 }
 const shows = (text: string) => until(() => host.textContent?.includes(text));
 
+async function load() {
+  await act(async () => root.unmount());
+  root = createRoot(host);
+  await act(async () => root.render(<App backend={backend} setupToken={null} />));
+}
+
 beforeEach(async () => {
+  sessionStorage.clear();
   Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
   connections = [];
   host = document.body.appendChild(document.createElement("div"));
@@ -110,6 +117,20 @@ it("a connection that fails is put right, not made a second time", async () => {
   await press("Save");
   await shows("is connected");
   expect(connections.map((one) => one.baseUrl)).toEqual(["http://right.test:9"]);
+});
+
+it("a window that is loaded again goes on where it was, with what was connected", async () => {
+  await enter("http://right.test:9");
+  await press("Save");
+  await shows("is connected");
+  await load();
+  await shows("Connected already");
+  await press("Use server");
+  await shows("is connected");
+  await press("Continue");
+  await shows("Open your first app");
+  await load();
+  await shows("Open your first app");
 });
 
 it("a connection that fails can be given up", async () => {

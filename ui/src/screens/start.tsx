@@ -19,18 +19,44 @@ interface Props {
   onDone(open: string | null): Promise<void>;
 }
 
+const KEPT = "chrysalis.start";
+
+/** Where this window was before it was loaded again. */
+function keptStep(): Step | null {
+  try {
+    const kept = sessionStorage.getItem(KEPT);
+    return STEPS.find((step) => step === kept) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function keepStep(step: Step | null): void {
+  try {
+    if (step === null) sessionStorage.removeItem(KEPT);
+    else sessionStorage.setItem(KEPT, step);
+  } catch {
+    // A reload begins at the first step, then.
+  }
+}
+
 /** The first start: three steps, each of which can be skipped. */
 export function Start({ me, onDone }: Props) {
   // Who has just chosen a name with a password is not asked again.
-  const [step, setStep] = useState<Step>(me.hasPassword ? "model" : "name");
+  const [step, setStep] = useState<Step>(() => keptStep() ?? (me.hasPassword ? "model" : "name"));
   const heading = useRef<HTMLHeadingElement>(null);
   const act = useAct();
   // A new step is read out from its heading; `step` is what moves the focus.
   useEffect(() => {
     if (step) heading.current?.focus();
+    keepStep(step);
   }, [step]);
   const at = STEPS.indexOf(step);
-  const finish = (open: string | null) => void act.run(() => onDone(open));
+  const finish = (open: string | null) =>
+    void act.run(async () => {
+      await onDone(open);
+      keepStep(null);
+    });
   const title = { name: t.start.nameTitle, model: t.start.modelTitle, app: t.start.appTitle }[step];
   return (
     <main className="narrow start" id="content">
@@ -106,7 +132,7 @@ interface Connected {
 function ModelStep({ onNext }: { onNext(): void }) {
   const { api } = useEngine();
   const servers = useLoaded<LocalServer[]>((a) => a.localServers());
-  const connections = useLoaded<Connections>((a) => a.connections());
+  const connections = useLoaded<Connections>((a) => a.connections(), ["connections_changed"]);
   const [connected, setConnected] = useState<Connected | null>(null);
   const [chosen, setChosen] = useState("");
   const act = useAct();
@@ -200,6 +226,31 @@ function ModelStep({ onNext }: { onNext(): void }) {
   return (
     <div className="stack loose">
       <p>{t.start.modelIntro}</p>
+      {connections.value && connections.value.connections.length > 0 ? (
+        <section className="stack tight" aria-labelledby="already">
+          <h2 id="already">{t.start.already}</h2>
+          {connections.value.connections.map((connection) => (
+            <div key={connection.id} className="line">
+              <div className="grow">
+                <p className="strong">
+                  <Foreign text={connection.name} longest={80} />
+                </p>
+                <p className="quiet mono">
+                  <Foreign text={connection.baseUrl} longest={120} />
+                </p>
+              </div>
+              <button
+                type="button"
+                className="primary"
+                disabled={act.busy}
+                onClick={() => void act.run(() => connectedTo({ connection, notice: "" }))}
+              >
+                {t.start.use(oneLine(connection.name, 40))}
+              </button>
+            </div>
+          ))}
+        </section>
+      ) : null}
       <section className="stack tight" aria-live="polite">
         <h2>{servers.value?.length ? t.start.found : t.start.here}</h2>
         {servers.value?.map((server) => (

@@ -5,7 +5,7 @@ import { Ago } from "../../parts/ago";
 import { Icon, type IconName } from "../../parts/icon";
 import { Foreign, ForeignBlock, oneLine } from "../../parts/text";
 import { useNames } from "./names";
-import { isStep, type Step, treeOf } from "./tree";
+import { isStep, lookedAround, type Step, treeOf } from "./tree";
 
 const SIGNS: Record<ActivityKind, IconName> = {
   connection: "connection",
@@ -45,11 +45,20 @@ const alike = (a: Props, b: Props): boolean =>
 export const OneTrace = memo(function OneTrace({ entries, onWhole, onStop }: Props) {
   const names = useNames();
   const running = entries.find((entry) => entry.app !== "" && isRunning(entry));
+  const looked = lookedAround(entries);
+  const tree = treeOf(entries).map((step) => <Branch key={step.who.join(" ")} step={step} />);
   return (
     <li className="trace">
-      {treeOf(entries).map((step) => (
-        <Branch key={step.who.join(" ")} step={step} />
-      ))}
+      {looked ? (
+        <details className="looked">
+          <summary>
+            <span>{t.activity.probe(looked.asked, looked.answered)}</span> <Ago at={entries[0]?.at ?? 0} />
+          </summary>
+          {tree}
+        </details>
+      ) : (
+        tree
+      )}
       {onWhole || (running && onStop) ? (
         <div className="row wrap">
           {onWhole ? (
@@ -158,15 +167,21 @@ function Row({ entry }: { entry: ActivityEntry }) {
   );
 }
 
-/** The engine's messages begin in lower case, as the command line wants them. */
+/** The engine's own sentences begin in lower case, as the command line wants them. A name or code keeps its letters. */
 function begun(text: string): string {
-  const [first = ""] = text;
-  return first.toLocaleUpperCase() + text.slice(first.length);
+  return /^[a-z]+,? /.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+}
+
+/** The cause as it is shown: the engine's own in our words, what plugins and servers said as it is. */
+function causeOf({ kind, detail }: ActivityEntry): string {
+  if (kind === "connection" && Object.hasOwn(t.activity.purposes, detail))
+    return t.activity.purposes[detail as keyof typeof t.activity.purposes];
+  return kind === "connection" || kind === "refusal" ? begun(detail) : detail;
 }
 
 function Cause({ entry, bad }: { entry: ActivityEntry; bad: boolean }) {
   const names = useNames();
-  const detail = begun(names.withConnections(entry.detail));
+  const detail = names.withConnections(causeOf(entry));
   if (detail === "") {
     return entry.kind === "refusal" ? <p className="entry-cause quiet">{t.activity.unexplained}</p> : null;
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ActivityEntry } from "../../api-activity";
-import { byTrace, isStep, merge, type Step, treeOf } from "./tree";
+import { byTrace, isStep, lookedAround, merge, type Step, treeOf } from "./tree";
 
 const entry = (id: number, chain: string, more: Partial<ActivityEntry> = {}): ActivityEntry => ({
   id: String(id),
@@ -60,6 +60,26 @@ it("entries are gathered by call, the newest first, and those of no call stay al
     entry(1, "o", { trace: "" }),
   ]);
   expect(traces.map((one) => one.entries.map((e) => e.id))).toEqual([["5", "2"], ["4"], ["3"], ["1"]]);
+});
+
+describe("looking for model servers", () => {
+  const asked = (port: number, more: Partial<ActivityEntry> = {}) =>
+    entry(port, "owner", { target: `GET http://127.0.0.1:${port}/v1/models`, outcome: "failed", ...more });
+  const ports = [1, 2, 3, 4, 5].map((port) => asked(port));
+
+  it.each([
+    ["many ports", ports, { asked: 5, answered: 0 }],
+    [
+      "few ports, of which one says so",
+      [asked(1), asked(2, { detail: "probe", status: 200 })],
+      { asked: 2, answered: 1 },
+    ],
+    ["one port twice is one", [asked(1, { detail: "probe" }), asked(1)], { asked: 1, answered: 0 }],
+    ["few ports are somebody's connections", ports.slice(0, 4), null],
+    ["an app does not look around", ports.map((one) => ({ ...one, app: "a" })), null],
+    ["another machine", [...ports, asked(6, { target: "GET http://10.0.0.1:6/v1/models" })], null],
+    ["something else came of it", [...ports, asked(6, { kind: "refusal" })], null],
+  ])("%s", (_, entries, want) => expect(lookedAround(entries)).toEqual(want));
 });
 
 describe("reading again", () => {

@@ -38,6 +38,29 @@ export function chainOf(entry: ActivityEntry): string[] {
   return chain.length > 12 ? [...chain.slice(0, 11), chain.at(-1) ?? ""] : chain;
 }
 
+/** A list of models asked for on this machine, and the port. */
+const ASKED_HERE = /^GET http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):(\d+)\/(?:\S*\/)?(?:models|tags)$/;
+/** Ports in one call from which on it is looking around, and not somebody's own connections. */
+const MANY_PORTS = 5;
+
+/**
+ * How many ports were asked, and answered, when a call was nothing but Chrysalis looking for model servers on this
+ * machine. That most do not answer is no failure. Null for every other call.
+ */
+export function lookedAround(entries: readonly ActivityEntry[]): { asked: number; answered: number } | null {
+  const asked = new Set<string>();
+  const answered = new Set<string>();
+  let said = false;
+  for (const entry of entries) {
+    const port = entry.kind === "connection" && entry.app === "" && ASKED_HERE.exec(entry.target)?.[1];
+    if (!port) return null;
+    asked.add(port);
+    if (entry.status !== null) answered.add(port);
+    said ||= entry.detail === "probe";
+  }
+  return said || asked.size >= MANY_PORTS ? { asked: asked.size, answered: answered.size } : null;
+}
+
 /** The tree of one call's entries. Several roots only where the chains begin with different callers. */
 export function treeOf(entries: readonly ActivityEntry[]): Step[] {
   const top: Step = { who: [], items: [] };

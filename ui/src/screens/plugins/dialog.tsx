@@ -1,11 +1,12 @@
 import { useRef } from "react";
-import { type AppPlugins, NO_APP, type Plugin, waitsForAnswer } from "../../api-plugins";
+import { type AppPlugins, NO_APP } from "../../api-plugins";
 import { t } from "../../i18n";
 import { Dialog } from "../../parts/dialog";
 import { ErrorNote } from "../../parts/error";
 import { oneLine } from "../../parts/text";
 import { writeRoute } from "../../route";
-import { useLoaded } from "../../state";
+import { useLoaded, useReread } from "../../state";
+import { inOrder } from "./order";
 import { OnePlugin } from "./plugin";
 import { Usage } from "./usage";
 import "./plugins.css";
@@ -14,19 +15,17 @@ interface Props {
   /** The app, or `NO_APP` for plugins that belong to none. */
   id: string;
   name: string;
+  /** The global id of the plugin that is looked for: it is in view, with what changed in it open. */
+  at?: string | undefined;
   onClose(): void;
   onChanged(): void;
 }
 
-/** What changed first, then what waits, then the others; within that as the engine lists them. */
-export function inOrder(plugins: Plugin[]): Plugin[] {
-  const rank = (plugin: Plugin) => (plugin.changed ? 0 : plugin.permissions.some(waitsForAnswer) ? 1 : 2);
-  return [...plugins].sort((a, b) => rank(a) - rank(b));
-}
-
 /** The plugins of an app: what each may do, what they used, and everything that can be done about it. */
-export default function Plugins({ id, name, onClose, onChanged }: Props) {
+export default function Plugins({ id, name, at, onClose, onChanged }: Props) {
   const loaded = useLoaded<AppPlugins>((a) => a.plugins(id), ["apps_changed"]);
+  // The files may have been edited meanwhile.
+  useReread(loaded.reload, null);
   const changed = () => {
     loaded.reload();
     onChanged();
@@ -44,10 +43,16 @@ export default function Plugins({ id, name, onClose, onChanged }: Props) {
         <ErrorNote error={loaded.error} retry={loaded.reload} />
         {!value && !loaded.error ? <p role="status">{t.common.loading}</p> : null}
         {value?.plugins.length === 0 ? <p>{none ? t.plugins.noneLeft : t.plugins.none}</p> : null}
-        {plugins.map((plugin) => (
-          <OnePlugin key={plugin.globalId} app={id} plugin={plugin} onChanged={changed} />
-        ))}
         {value?.usage && plugins.length > 0 ? <Usage app={id} usage={value.usage} onChanged={loaded.reload} /> : null}
+        {plugins.map((plugin) => (
+          <OnePlugin
+            key={plugin.globalId}
+            app={id}
+            plugin={plugin}
+            sought={plugin.globalId === at}
+            onChanged={changed}
+          />
+        ))}
         {none ? null : <a href={writeRoute({ screen: "activity", app: id })}>{t.plugins.inActivity}</a>}
       </div>
     </Dialog>

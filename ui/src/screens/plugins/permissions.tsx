@@ -1,7 +1,8 @@
 import { useRef, useState } from "react";
 import { CallError } from "../../api";
 import { type Permission, type Plugin, waitsForAnswer as waits } from "../../api-plugins";
-import { t } from "../../i18n";
+import { formatNumber, t } from "../../i18n";
+import { useArmed } from "../../parts/armed";
 import { Ask } from "../../parts/ask";
 import { ErrorNote } from "../../parts/error";
 import { Icon, type IconName } from "../../parts/icon";
@@ -50,6 +51,7 @@ interface Props {
 export function Permissions({ plugin, onChanged }: Props) {
   const { api } = useEngine();
   const act = useAct();
+  const armed = useArmed();
   const [raced, setRaced] = useState(false);
   const list = useRef<HTMLUListElement>(null);
   // By the files that were shown: a tick for other files is no tick for these.
@@ -119,7 +121,7 @@ export function Permissions({ plugin, onChanged }: Props) {
                   <Ask asked={asked} />
                   <State asked={asked} />
                 </div>
-                {asked.state === "granted" ? (
+                {asked.policy !== "" ? null : asked.state === "granted" ? (
                   <button
                     type="button"
                     className="small"
@@ -129,7 +131,7 @@ export function Permissions({ plugin, onChanged }: Props) {
                   >
                     {t.plugins.revoke}
                   </button>
-                ) : !deciding && open(asked) ? (
+                ) : !deciding ? (
                   <button
                     type="button"
                     className="small"
@@ -149,7 +151,7 @@ export function Permissions({ plugin, onChanged }: Props) {
       {deciding ? (
         <>
           <div className="row wrap">
-            <button type="button" className="primary" disabled={act.busy} onClick={() => approve(wanted)}>
+            <button type="button" className="primary" disabled={act.busy || !armed} onClick={() => approve(wanted)}>
               {t.plugins.approve(wanted.length)}
             </button>
             {wanted.length > 0 ? (
@@ -175,6 +177,7 @@ export function Permissions({ plugin, onChanged }: Props) {
                   : <Foreign text={asked.hosts.join(", ")} longest={2000} />
                 </>
               ) : null}
+              {asked.quota === null ? null : `: ${formatNumber(asked.quota)} ${t.plugins.bytes}`}
             </dd>
           ))}
         </dl>

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { type Plugin, type PluginError, waitsForAnswer } from "../../api-plugins";
 import { formatMoment, t } from "../../i18n";
 import { CopyButton, ErrorNote } from "../../parts/error";
@@ -16,11 +16,15 @@ interface Props {
 }
 
 /** One plugin: whether it runs, what changed, what it may do, its secrets and errors, and how to be rid of it. */
-export function OnePlugin({ app, plugin, onChanged }: Props) {
+export function OnePlugin({ app, plugin, sought, onChanged }: Props & { sought: boolean }) {
+  const section = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (sought) section.current?.scrollIntoView({ block: "start" });
+  }, [sought]);
   const name = oneLine(plugin.name, 60);
   const marked = plugin.changed && plugin.permissions.some(waitsForAnswer);
   return (
-    <section className={marked ? "plugin changed" : "plugin"} aria-label={name}>
+    <section ref={section} className={marked ? "plugin changed" : "plugin"} aria-label={name}>
       <div className="plugin-head">
         <div className="grow">
           <h3>
@@ -44,7 +48,7 @@ export function OnePlugin({ app, plugin, onChanged }: Props) {
           <CopyButton text={plugin.error} />
         </div>
       ) : null}
-      {plugin.changed ? <Changed app={app} plugin={plugin} /> : null}
+      {plugin.changed ? <Changed app={app} plugin={plugin} first={sought} /> : null}
       <Permissions plugin={plugin} onChanged={onChanged} />
       <Secrets plugin={plugin} onChanged={onChanged} />
       <LastErrors errors={plugin.lastErrors} />
@@ -80,8 +84,8 @@ function Switch({ app, plugin, onChanged }: Props) {
   );
 }
 
-function Changed({ app, plugin }: { app: string; plugin: Plugin }) {
-  const [open, setOpen] = useState(false);
+function Changed({ app, plugin, first }: { app: string; plugin: Plugin; first: boolean }) {
+  const [open, setOpen] = useState(first);
   return (
     <>
       <div className="note warn">
@@ -147,7 +151,7 @@ function More({ app, plugin, onChanged }: Props) {
       await api.revoke(plugin.globalId);
       onChanged();
     });
-  const granted = plugin.permissions.filter((asked) => asked.state === "granted").length;
+  const granted = plugin.permissions.filter((asked) => asked.state === "granted" && asked.policy === "").length;
   return (
     <div className="stack tight">
       {asking ? (

@@ -66,21 +66,23 @@ function Secret({ plugin, secret, onChanged }: { plugin: Plugin; secret: PluginS
               </q>
             </div>
           ) : null}
-          <p className={`state ${secret.saved ? "granted" : "asked"}`}>
-            <Icon name={secret.saved ? "allowed" : "asked"} />
-            {secret.saved ? t.secrets.saved : t.secrets.missing}
+          <p className={`state ${secret.saved ? "granted" : secret.lost ? "stale" : "asked"}`}>
+            <Icon name={secret.saved ? "allowed" : secret.lost ? "changed" : "asked"} />
+            {secret.saved ? t.secrets.saved : secret.lost ? t.secrets.lost : t.secrets.missing}
           </p>
         </div>
-        {secret.saved && !replacing ? (
+        {(secret.saved || secret.lost) && !replacing ? (
           <>
-            <button
-              type="button"
-              className="small"
-              aria-label={t.secrets.replaceOf(name)}
-              onClick={() => setReplacing(true)}
-            >
-              {t.secrets.replace}
-            </button>
+            {secret.saved ? (
+              <button
+                type="button"
+                className="small"
+                aria-label={t.secrets.replaceOf(name)}
+                onClick={() => setReplacing(true)}
+              >
+                {t.secrets.replace}
+              </button>
+            ) : null}
             <button
               type="button"
               className="small"

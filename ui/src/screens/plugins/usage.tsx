@@ -1,23 +1,35 @@
 import { useId, useState } from "react";
 import { type Amount, BUDGETS, type Budget, type Usage as Counted } from "../../api-plugins";
-import { formatBytes, formatDay, formatNumber, t } from "../../i18n";
+import { formatBinary, formatDay, formatNumber, t } from "../../i18n";
 import { ErrorNote } from "../../parts/error";
 import { Field } from "../../parts/field";
 import { oneLine } from "../../parts/text";
 import { useAct, useEngine } from "../../state";
 
-/** Bytes are shown and entered in megabytes of a million, as file managers count them. */
-const MEGABYTE = 1_000_000;
+/** Bytes are entered in these: limits are whole numbers of them, 1 GiB unless somebody chose another. */
+const MEBIBYTE = 1024 * 1024;
 const inBytes = (budget: Budget): boolean => budget === "networkBytes" || budget === "diskBytes";
-const shown = (budget: Budget, n: number): string => (inBytes(budget) ? formatBytes(n) : formatNumber(n));
+const shown = (budget: Budget, n: number): string => (inBytes(budget) ? formatBinary(n) : formatNumber(n));
 
 /** What an app used of its budgets, as bars with their numbers, and a form that changes the limits. */
 export function Usage({ app, usage, onChanged }: { app: string; usage: Counted; onChanged(): void }) {
   const [editing, setEditing] = useState(false);
   const id = useId();
+  const { amounts } = usage;
+  const ups = BUDGETS.filter((budget) => isUp(amounts[budget]));
+  const up = ups.length > 0;
+  const summary = up
+    ? ups.map((budget) => `${t.usage.names[budget]}: ${t.usage.up}`).join(" · ")
+    : t.usage.short(
+        formatNumber(amounts.modelCalls.used),
+        formatBinary(amounts.networkBytes.used),
+        formatBinary(amounts.diskBytes.used),
+      );
   return (
-    <section className="panel stack tight" aria-labelledby={id}>
-      <h3 id={id}>{t.usage.title}</h3>
+    <details className="panel used" aria-labelledby={id} open={up || undefined}>
+      <summary id={id}>
+        {t.usage.title} <span className={up ? "meter-up" : "quiet"}>{summary}</span>
+      </summary>
       <ul className="meters">
         {BUDGETS.map((budget) => (
           <Meter key={budget} budget={budget} amount={usage.amounts[budget]} />
@@ -33,14 +45,16 @@ export function Usage({ app, usage, onChanged }: { app: string; usage: Counted; 
           </button>
         </div>
       )}
-    </section>
+    </details>
   );
 }
+
+const isUp = ({ used, limit }: Amount): boolean => limit !== null && used >= limit;
 
 function Meter({ budget, amount: { used, limit } }: { budget: Budget; amount: Amount }) {
   const id = useId();
   const part = limit === null ? 0 : limit === 0 ? 1 : Math.min(1, used / limit);
-  const up = limit !== null && used >= limit;
+  const up = isUp({ used, limit });
   const words =
     limit === null
       ? t.usage.free(shown(budget, used))
@@ -77,7 +91,7 @@ function Limits({ app, usage, onChanged, onClose }: LimitsProps) {
   const [texts, setTexts] = useState<Record<Budget, string>>(() => {
     const text = (budget: Budget) => {
       const { limit } = usage.amounts[budget];
-      return limit === null ? "" : String(inBytes(budget) ? limit / MEGABYTE : limit);
+      return limit === null ? "" : String(inBytes(budget) ? limit / MEBIBYTE : limit);
     };
     return {
       modelCalls: text("modelCalls"),
@@ -92,11 +106,11 @@ function Limits({ app, usage, onChanged, onClose }: LimitsProps) {
       const text = texts[budget].trim();
       const n = Number(text);
       // A comma is a fraction to some and a thousand to others, so it is not guessed at.
-      if (!/^(\d+(\.\d+)?)?$/.test(text) || n > Number.MAX_SAFE_INTEGER / MEGABYTE) {
+      if (!/^(\d+(\.\d+)?)?$/.test(text) || n > Number.MAX_SAFE_INTEGER / MEBIBYTE) {
         setBad(true);
         return;
       }
-      limits[budget] = text === "" ? null : Math.round(inBytes(budget) ? n * MEGABYTE : n);
+      limits[budget] = text === "" ? null : Math.round(inBytes(budget) ? n * MEBIBYTE : n);
     }
     setBad(false);
     void act.run(async () => {
