@@ -42,7 +42,7 @@ declare namespace chrysalis {
   type LlmResponseHook = (ctx: LlmResponseContext, host: Host) => Soon<LlmResponsePatch | Pending | void | null>;
   /** Permission `schedule`. What it gives goes to the app's pages as `plugin_event`. */
   type OnTick = (ctx: { pluginId: string }, host: Host) => Soon<Json | Pending | void>;
-  /** After the app was updated, to bring data along. */
+  /** To bring data along: called by `POST /v1/data-updates/<id>` alone for now. */
   type OnAppUpdate = (ctx: { from: string; to: string }, host: Host) => Soon<any>;
 
   /** Says that the call goes on in the next pass, with `stash` in `req.stash` (routes only). */

@@ -234,10 +234,218 @@ fn granting_names_hosts_and_points_at_the_local_network() {
     // The administrator's word is above it.
     home.run(&["plugin", "revoke", "net", "main"]).must_succeed();
     home.configure("[plugins]\ndeny = [\"local-network\"]\n");
-    let ran = home.run(&["plugin", "grant", "net", "main"]);
+    let ran = home.run(&["plugin", "grant", "net", "main", "local-network"]);
     assert!(ran.must_fail().contains("config.toml forbids"), "{ran:?}");
-    let ran = home.run(&["plugin", "grant", "net", "main", "routes", "network"]);
+    let listed = || home.run(&["plugin", "list", "net", "main"]).must_succeed().to_owned();
+    assert!(listed().contains("denied    may answer its app's page"), "{}", listed());
+    // With nothing named, what is possible is allowed, and what is not is named.
+    let ran = home.run(&["plugin", "grant", "net", "main"]);
+    let out = ran.must_succeed();
+    assert!(out.contains("\nallowed\n"), "{out}");
+    let left_out = "not allowed, because config.toml forbids it: may contact programs and devices in your own network";
+    assert!(
+        out.contains(left_out) && out.contains("not possible here: config.toml forbids"),
+        "{out}"
+    );
+    let list = listed();
+    assert!(list.contains("granted   may contact servers on the internet"), "{list}");
+    assert!(list.contains("forbidden may contact programs"), "{list}");
+    home.run(&["plugin", "grant", "net", "main", "routes", "network"])
+        .must_succeed();
+    // Nor does the list call granted what was granted before and is forbidden now.
+    home.configure("[plugins]\ndeny = [\"network\", \"local-network\"]\n");
+    assert!(
+        listed().contains("forbidden may contact servers on the internet"),
+        "{}",
+        listed()
+    );
+
+    // `app add` does the same.
+    let ran = home.run(&["app", "add", app.path().to_str().unwrap(), "--yes", "--id", "net2"]);
+    let out = ran.must_succeed();
+    assert!(
+        out.contains("it says: \"to look[2J at\"") && out.contains("added net2"),
+        "{out}"
+    );
+    assert_eq!(
+        out.matches("not allowed, because config.toml forbids it: main: ")
+            .count(),
+        2,
+        "{out}"
+    );
+}
+
+/// What an app would like is said before it is added: why, how much, how often, with which secrets.
+#[test]
+fn adding_an_app_shows_all_it_asks_for() {
+    let home = Home::new(PROGRAM);
+    let app = AppFolder::new(home.folder(), "full").plugin("main", &[], CODE);
+    let manifest = json!({
+        "name": "Full", "permissions": ["store", "schedule", "network"], "storeQuota": 9_000_000,
+        "schedule": {"intervalMs": 90_000}, "networkHosts": ["api.example.com"], "reasons": {"store": "for your notes"},
+        "secrets": [{"name": "key-1", "origin": "https://api.example.com", "reason": "from there"}],
+    });
+    app.file("plugins/main/manifest.json", &manifest.to_string());
+    let wanted = [
+        "    may keep up to 9 MB of its own data (store)\n      it says: \"for your notes\"\n",
+        "    may run on a timer, every 90 s (schedule)\n",
+        "    may contact servers on the internet (network): api.example.com\n",
+        "    would use a secret key-1 for https://api.example.com\n      it says: \"from there\"\n",
+    ];
+    let ran = home.run(&["app", "add", app.path().to_str().unwrap()]);
+    ran.must_fail();
+    let yes = home.run(&["app", "add", app.path().to_str().unwrap(), "--yes"]);
+    yes.must_succeed();
+    for want in wanted {
+        assert!(ran.out.contains(want) && yes.out.contains(want), "{want}\n{}", ran.out);
+    }
+    assert!(
+        yes.out.contains("chrysalis plugin secret full main key-1"),
+        "{}",
+        yes.out
+    );
+    let list = home.run(&["plugin", "list"]).must_succeed().to_owned();
+    assert!(
+        list.contains("up to 9 MB") && list.contains("every 90 s") && !list.contains("quota:"),
+        "{list}"
+    );
+}
+
+/// The value is typed or piped in, and no argument; where no keychain can be used it is said to be lost afterwards.
+#[test]
+fn secrets_are_saved_and_forgotten_on_the_command_line() {
+    let home = Home::new(PROGRAM);
+    let app = AppFolder::new(home.folder(), "mail").plugin("main", &[], CODE);
+    let manifest = json!({
+        "name": "Mail", "permissions": ["routes", "network"], "networkHosts": ["api.example.com"],
+        "secrets": [{"name": "mail-key", "origin": "https://api.example.com"}],
+    });
+    app.file("plugins/main/manifest.json", &manifest.to_string());
+    home.run(&["app", "add", app.path().to_str().unwrap(), "--yes"])
+        .must_succeed();
+    let state = |running: &str| {
+        let out = home.run(&["plugin", "list", "mail", "main"]).must_succeed().to_owned();
+        let line = out.lines().find(|line| line.contains("secret mail-key"));
+        line.unwrap_or_else(|| panic!("{running}: {out}")).trim().to_owned()
+    };
+    let secret = |words: &[&str], given: &str| {
+        let all: Vec<&str> = ["plugin", "secret", "mail", "main"]
+            .iter()
+            .chain(words)
+            .copied()
+            .collect();
+        home.run_with(&all, given)
+    };
+    let running = home.serve();
+    assert_eq!(state("before"), "missing   secret mail-key for https://api.example.com");
+    let ran = secret(&["mail-key"], "k-4410\n");
+    assert!(
+        ran.must_succeed()
+            .contains("saved mail-key of mail/main for https://api.example.com"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.out.contains("no keychain") && !ran.out.contains("k-4410"),
+        "{ran:?}"
+    );
+    assert!(state("saved").starts_with("saved "), "{}", state("saved"));
+    let ran = secret(&["mail-key", "--origin", "https://other.example:8443"], "k-4411");
+    assert!(ran.must_succeed().contains("for https://other.example:8443"), "{ran:?}");
+    assert!(
+        secret(&["mail-key", "--forget"], "")
+            .must_succeed()
+            .contains("no secret mail-key now")
+    );
+    assert!(state("forgotten").starts_with("missing "), "{}", state("forgotten"));
+    for (words, given, want) in [
+        (&["mail-key"][..], "\n", "the secret is empty"),
+        (&["mail-kee"], "x", "it asks for mail-key"),
+        (&["../x"], "x", "is no name of a secret"),
+        (&["mail-key", "--origin", "nowhere"], "x", "cannot be read"),
+        (
+            &["mail-key", "--origin", "https://x.example", "--forget"],
+            "",
+            "cannot be used with",
+        ),
+        (&["mail-key"], "a\nb", "no line breaks"),
+    ] {
+        let ran = secret(words, given);
+        assert!(ran.must_fail().contains(want), "{words:?}: {ran:?}");
+        assert!(state("refused").starts_with("missing "), "{words:?}");
+    }
+    secret(&["mail-key"], "k-4412\n").must_succeed();
+    drop(running);
+    assert!(state("after").starts_with("lost "), "{}", state("after"));
+    let ran = secret(&["mail-key"], "k-4413\n");
+    assert!(ran.must_fail().contains("Chrysalis is not running"), "{ran:?}");
+}
+
+/// Whoever reads the output may leave: `chrysalis plugin list | head -1`.
+#[test]
+fn a_reader_that_leaves_stops_no_command() {
+    let house = House::new();
+    let unread = |words: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = house.home.command(words);
+        let Output { status, stderr, .. } = command.stdout(writer).output().unwrap();
+        let said = String::from_utf8_lossy(&stderr).into_owned();
+        assert!(!said.contains("panicked"), "{words:?}: {said}");
+        assert_eq!(status.code(), Some(0), "{words:?}: {said}");
+    };
+    let folder = house.home.folder().join("notes");
+    for words in [
+        &["plugin", "list"][..],
+        &["plugin", "list", "--json"],
+        &["plugin", "revoke", "notes", "main"],
+        &["plugin", "grant", "notes", "main"],
+        &["plugin", "errors", "notes"],
+        &["plugin", "check", folder.to_str().unwrap()],
+        &["app", "list"],
+        &["app", "list", "--json"],
+        &["paths"],
+    ] {
+        unread(words);
+    }
+    // And they did their work: what was taken back is granted again.
+    let (code, out, err) = house.run(&["call", "notes", "main", "GET", "/echo"]);
+    assert_eq!(code, 0, "{out}{err}");
+}
+
+/// In passes a refused request is dropped, and the code does not learn of it; its author does.
+#[test]
+fn call_prints_what_was_refused_meanwhile() {
+    let home = Home::new(PROGRAM);
+    let code = "export function handleRoute(req, host) {\n  host.llm.request('a', { messages: [] });\n  \
+                if (req.path === '/fs') { try { host.fs.list(); } catch {} return { text: 'fine' }; }\n  \
+                if (req.path === '/transaction') return host.fs.transaction(() => {});\n}\n";
+    let app = AppFolder::new(home.folder(), "old").plugin("main", &["routes", "llm", "fs"], code);
+    home.run(&["app", "add", app.path().to_str().unwrap(), "--yes"])
+        .must_succeed();
+    home.run(&["plugin", "revoke", "old", "main", "llm"]).must_succeed();
+    home.run(&["plugin", "revoke", "old", "main", "fs"]).must_succeed();
+    let call = |path: &str| home.run(&["plugin", "call", "old", "main", "GET", path]);
+    let ran = call("/");
+    let err = ran.must_fail();
+    let refused = "refused: host.llm.request needs the permission \"llm\", which the person refused to old/main";
+    assert!(
+        err.contains(refused) && err.contains("chrysalis plugin grant old main"),
+        "{err}"
+    );
+    assert!(err.contains("did not answer"), "{err}");
+    let ran = call("/fs");
     ran.must_succeed();
+    assert!(
+        ran.err.contains("refused: host.fs.list needs the permission \"fs\""),
+        "{ran:?}"
+    );
+    assert_eq!(ran.out.trim(), "fine");
+    // By the name that its author wrote.
+    let ran = call("/transaction");
+    assert!(
+        ran.must_fail().contains("host.fs.transaction needs the permission"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -254,6 +462,23 @@ fn last_errors_are_printed_with_their_place() {
         out.contains(" UTC  handleRoute\n") && out.contains("notes/main/plugin.js:4:"),
         "{out}"
     );
+    // Of all plugins of the app, each by its name.
+    let (code, out, _) = house.run(&["errors", "notes"]);
+    assert!(
+        code == 0 && out.starts_with("main  20") && out.contains("plugin.js:4:"),
+        "{out}"
+    );
+    let (code, out, _) = house.run(&["list", "notes", "main"]);
+    assert!(code == 0 && out.starts_with("notes/main  main 1.0.0\n"), "{out}");
+    for command in ["list", "errors"] {
+        let (code, _, err) = house.run(&[command, "notes", "nobody"]);
+        assert!(
+            code == 1 && err.contains("has no plugin \"nobody\""),
+            "{command}: {err}"
+        );
+        let (code, _, err) = house.run(&[command, "notes", "No Body"]);
+        assert!(code == 2, "{command}: {err}");
+    }
 }
 
 /// What `check` says of one plugin, in an app's folder when `inside` names the app.
@@ -359,12 +584,15 @@ fn check_compares_the_manifest_with_the_code() {
     std::fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
     std::fs::write(
         folder.join("plugin.js"),
-        "export const TOOLS = [];\nexport function onTick() {}\nexport function llmRequest() {}\n// host.zip\n",
+        "export const TOOLS = [];\nexport function onTick(ctx, host) { host.fs.red('a'); host.logg('b'); }\n\
+         export function llmRequest() {}\n// host.zip\n",
     )
     .unwrap();
     let (ok, lines) = check(&home, &folder);
     assert!(ok, "{lines:?}");
     for want in [
+        "plugin.js:2:45: warning: host.fs has no \"red\": did you mean host.fs.read?",
+        "plugin.js:2:60: hint: host has no \"logg\": did you mean host.log?",
         "warning: TOOLS is never called: \"tools\" is not in permissions",
         "warning: tools need both",
         "hint: \"zip\" is listed, and nothing in plugin.js seems to use it",

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::out::{note, say};
 use super::plain;
+use super::told::{self, items};
 use crate::local::Door;
 
 #[derive(Subcommand)]
@@ -49,24 +51,29 @@ async fn add(door: &Door, folder: &Path, id: Option<String>, yes: bool) -> Resul
     let preview = door.get("POST", "/v1/apps/import", Some(wanted.clone())).await?;
     let text = |value: &Value| plain(value.as_str().unwrap_or_default());
     let name = text(&preview["id"]);
-    println!("{} {} ({name})", text(&preview["name"]), text(&preview["version"]));
-    let mut asked = 0;
+    say!("{} {} ({name})", text(&preview["name"]), text(&preview["version"]));
+    let (mut asked, mut forbidden, mut secrets) = (0, Vec::new(), Vec::new());
     for plugin in preview["plugins"].as_array().into_iter().flatten() {
-        println!(
+        say!(
             "  plugin {}, code {}",
             text(&plugin["id"]),
             &text(&plugin["hash"])[..12]
         );
-        for permission in plugin["permissions"].as_array().into_iter().flatten() {
-            asked += 1;
-            println!(
-                "    {} ({})",
-                text(&permission["sentence"]),
-                text(&permission["capability"])
-            );
-            for host in permission["hosts"].as_array().into_iter().flatten() {
-                println!("      {}", text(host));
+        for permission in items(plugin, "permissions") {
+            told::show_wanted("    ", plugin, permission);
+            if permission["policy"].is_null() {
+                asked += 1;
+            } else {
+                forbidden.push(format!(
+                    "{}: {}",
+                    text(&plugin["id"]),
+                    told::sentence(plugin, permission)
+                ));
             }
+        }
+        for secret in items(plugin, "secrets") {
+            told::show_secret("    ", secret);
+            secrets.push((text(&plugin["id"]), text(&secret["name"])));
         }
     }
     let grant = asked == 0 || yes || confirm("Add it and allow this, for exactly these files? [y/N] ")?;
@@ -80,7 +87,14 @@ async fn add(door: &Door, folder: &Path, id: Option<String>, yes: bool) -> Resul
     wanted["confirm"] = true.into();
     wanted["head"] = preview["head"].clone();
     let added = door.get("POST", "/v1/apps/import", Some(wanted)).await?;
-    println!("added {}", text(&added["id"]));
+    let id = text(&added["id"]);
+    say!("added {id}");
+    for one in forbidden {
+        say!("not allowed, because config.toml forbids it: {one}");
+    }
+    for (plugin, name) in secrets {
+        say!("to save its secret: chrysalis plugin secret {id} {plugin} {name}");
+    }
     Ok(())
 }
 
@@ -88,8 +102,11 @@ fn confirm(question: &str) -> Result<bool, String> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
-    print!("{question}");
-    std::io::stdout().flush().map_err(|e| e.to_string())?;
+    let mut out = std::io::stdout().lock();
+    write!(out, "{question}")
+        .and_then(|()| out.flush())
+        .map_err(|e| e.to_string())?;
+    drop(out);
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(|e| e.to_string())?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
@@ -98,16 +115,16 @@ fn confirm(question: &str) -> Result<bool, String> {
 async fn list(door: &Door, as_json: bool) -> Result<(), String> {
     let all = door.get("GET", "/v1/apps", None).await?;
     if as_json {
-        println!("{all:#}");
+        say!("{all:#}");
         return Ok(());
     }
     let none = |what: &str| all[what].as_array().is_none_or(Vec::is_empty);
     if none("apps") && none("broken") {
-        eprintln!("no apps yet: add one with `chrysalis app add FOLDER`");
+        note!("no apps yet: add one with `chrysalis app add FOLDER`");
     }
     for app in all["apps"].as_array().into_iter().flatten() {
         let text = |value: &Value| plain(value.as_str().unwrap_or_default());
-        println!(
+        say!(
             "{:<20} {:<10} {}",
             text(&app["id"]),
             text(&app["manifest"]["version"]),
@@ -116,7 +133,7 @@ async fn list(door: &Door, as_json: bool) -> Result<(), String> {
     }
     for broken in all["broken"].as_array().into_iter().flatten() {
         let text = |value: &Value| plain(value.as_str().unwrap_or_default());
-        eprintln!("{}: {}", text(&broken["id"]), text(&broken["error"]));
+        note!("{}: {}", text(&broken["id"]), text(&broken["error"]));
     }
     Ok(())
 }
@@ -124,6 +141,6 @@ async fn list(door: &Door, as_json: bool) -> Result<(), String> {
 async fn remove(door: &Door, id: &str) -> Result<(), String> {
     policy::AppId::parse(id).map_err(|e| e.to_string())?;
     door.get("DELETE", &format!("/v1/apps/{id}"), None).await?;
-    println!("removed {id}");
+    say!("removed {id}");
     Ok(())
 }

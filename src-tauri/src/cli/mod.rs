@@ -1,8 +1,10 @@
 //! The command line. Two stages: what was typed ([`Args`]), then what it means.
 
 mod app;
+mod out;
 mod plugin;
 mod serve;
+mod told;
 
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use clap::{Parser, Subcommand};
 use engine::{Config, Engine, Keychain, OpenError, Options};
 use serde_json::json;
 
+use self::out::{note, say};
 use crate::local::Door;
 use crate::{desktop, log, paths};
 
@@ -83,11 +86,11 @@ pub fn run() -> ExitCode {
         }
     });
     runtime.shutdown_background();
-    done
+    if out::broken() { ExitCode::FAILURE } else { done }
 }
 
 fn failed(error: &str) -> ExitCode {
-    eprintln!("chrysalis: {}", quoted(error));
+    note!("chrysalis: {}", quoted(error));
     ExitCode::FAILURE
 }
 
@@ -142,7 +145,7 @@ async fn open(home: &Path) -> Result<(Engine, tracing_appender::non_blocking::Wo
     let guard = log::start(home, &log_level(home))?;
     let engine = Engine::open(options(home)).await.map_err(|e| e.to_string())?;
     for notice in engine.notices() {
-        eprintln!("chrysalis: {notice}");
+        note!("chrysalis: {notice}");
         tracing::warn!("{notice}");
     }
     Ok((engine, guard))
@@ -156,7 +159,7 @@ async fn door(home: &Path) -> Result<Door, String> {
     match Engine::open(options(home)).await {
         Ok(engine) => {
             for notice in engine.notices() {
-                eprintln!("chrysalis: {notice}");
+                note!("chrysalis: {notice}");
             }
             Ok(Door::Here(engine))
         }
@@ -195,12 +198,12 @@ fn run_desktop(home: PathBuf) -> ExitCode {
 }
 
 fn print_paths(home: &Path) -> Result<(), String> {
-    println!("home      {}", home.display());
-    println!("settings  {}", home.join("config.toml").display());
-    println!("database  {}", home.join("chrysalis.db").display());
-    println!("apps      {}", home.join("accounts/<account>/workspace/apps").display());
-    println!("logs      {}", home.join("logs").display());
-    println!("worker    {}", paths::worker().display());
+    say!("home      {}", home.display());
+    say!("settings  {}", home.join("config.toml").display());
+    say!("database  {}", home.join("chrysalis.db").display());
+    say!("apps      {}", home.join("accounts/<account>/workspace/apps").display());
+    say!("logs      {}", home.join("logs").display());
+    say!("worker    {}", paths::worker().display());
     Ok(())
 }
 
@@ -229,7 +232,7 @@ async fn reset_password(home: &Path, name: &str) -> Result<(), String> {
         )
         .await;
     close(door).await;
-    println!(
+    say!(
         "{} has a new password and is signed out everywhere.",
         done?["username"].as_str().unwrap_or(name)
     );

@@ -117,7 +117,7 @@ impl Budgets {
         };
         Err(format!(
             "the app \"{app}\" has used {used} of its {limit} {} for today. The count begins anew at midnight UTC; the \
-             person can raise the limit in the launcher (app menu, Plugins)",
+             person can raise the limit in the launcher under Plugins",
             what.word()
         ))
     }
@@ -163,7 +163,7 @@ impl Budgets {
         match self.limits(account, app).map_err(|e| e.to_string())?.disk_bytes {
             Some(limit) if used.saturating_add(more) > limit => Err(format!(
                 "the app's data folder holds {used} bytes and may hold {limit}: {more} more do not fit. Remove files, or have \
-                 the person raise the limit in the launcher (app menu, Plugins)"
+                 the person raise the limit in the launcher under Plugins"
             )),
             _ => Ok(()),
         }

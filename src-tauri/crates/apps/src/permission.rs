@@ -85,23 +85,23 @@ impl Permissions {
                 {
                     return Err(format!(
                         "needs the permission \"{word}\", and the plugin {app}/{plugin} is turned off. Turn it on in the \
-                         launcher (app menu, Plugins)"
+                         launcher under Plugins, or with `chrysalis plugin enable {app} {plugin}`"
                     ));
                 }
                 return Ok(Granted::of(grant));
             }
-            Some(grant) if grant.denied => {
-                "which the person refused. They can allow it in the launcher (app menu, Plugins)"
-            }
-            Some(_) => {
-                "which was granted before the code or its manifest changed. Look at the change and allow it again in the \
-                 launcher (app menu, Plugins)"
-            }
-            None => "List it in the plugin's manifest.json and allow it in the launcher (app menu, Plugins)",
+            Some(grant) if grant.denied => format!(", which the person refused to {app}/{plugin}. They can allow it"),
+            Some(_) => format!(
+                ": it was allowed to {app}/{plugin}, whose code or manifest changed since. Look at the change and allow it \
+                 again"
+            ),
+            None => format!(
+                ", which nobody has allowed to {app}/{plugin}. List it in the plugin's manifest.json and allow it"
+            ),
         };
-        let which = if of_it.is_some() { ", " } else { ". " };
         Err(format!(
-            "needs the permission \"{word}\", which is not granted to this code of {app}/{plugin}{which}{why}"
+            "needs the permission \"{word}\"{why} in the launcher under Plugins, or with `chrysalis plugin grant {app} \
+             {plugin}`"
         ))
     }
 

@@ -164,11 +164,12 @@ impl Granted {
                 .chain(self.local.iter())
                 .map(ToString::to_string)
                 .collect();
+            let field = field_for(url);
             return Err(match all.as_slice() {
-                [] => "no host is allowed here; list the hosts in the plugin's manifest (networkHosts)".into(),
+                [] => format!("no host is allowed here; list {host} in the plugin's manifest ({field})"),
                 all => format!(
-                    "{host} is not among what is allowed ({}); list it in the plugin's manifest (networkHosts) and \
-                     allow the plugin again",
+                    "{host} is not among what is allowed ({}); list it in the plugin's manifest ({field}) and allow the \
+                     plugin again",
                     listed(all)
                 ),
             });
@@ -178,6 +179,18 @@ impl Granted {
         }
         Ok(if local { Span::Local } else { Span::Public })
     }
+}
+
+/// Where a plugin's manifest would list this URL's host.
+fn field_for(url: &Url) -> &'static str {
+    const LOCAL: [&str; 3] = [".lan", ".internal", ".home.arpa"];
+    let local = match url.host() {
+        Some(Host::Ipv4(v4)) => !is_public(v4.into()),
+        Some(Host::Ipv6(v6)) => !is_public(v6.into()),
+        Some(Host::Domain(name)) => is_local_name(name) || LOCAL.iter().any(|end| name.ends_with(end)),
+        None => false,
+    };
+    if local { "localHosts" } else { "networkHosts" }
 }
 
 /// The first few of a list, for a message.

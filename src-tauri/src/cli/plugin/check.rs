@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::code;
 use super::spots::{Spot, Spots};
+use crate::cli::out::say;
 use crate::cli::plain;
 use crate::paths;
 
@@ -102,14 +103,14 @@ impl Report {
                 .spot
                 .map_or_else(String::new, |s| format!(":{}:{}", s.line, s.column));
             let lines: Vec<String> = finding.text.lines().map(plain).collect();
-            println!("{file}{place}: {}: {}", finding.level, lines.join("\n  "));
+            say!("{file}{place}: {}: {}", finding.level, lines.join("\n  "));
         }
         for line in &self.looked {
-            println!("{}", plain(line));
+            say!("{}", plain(line));
         }
         let count = |level| self.findings.iter().filter(|finding| finding.level == level).count();
         let (errors, warnings) = (count(Level::Error), count(Level::Warning));
-        println!("{}, {}", number(errors, "error"), number(warnings, "warning"));
+        say!("{}, {}", number(errors, "error"), number(warnings, "warning"));
         errors == 0
     }
 }
@@ -482,6 +483,19 @@ fn compare(
             );
             at.say(Level::Warning, Some(found.spot), text);
         }
+    }
+    for found in code::unknown(source) {
+        let meant = found
+            .meant
+            .map_or_else(String::new, |meant| format!(": did you mean {}.{meant}?", found.part));
+        // A variable `host` may be something else; one with a part of ours is hardly.
+        let level = if found.part == "host" {
+            Level::Hint
+        } else {
+            Level::Warning
+        };
+        let text = format!("{} has no \"{}\"{meant}", found.part, short(&found.member));
+        at.say(level, Some(found.spot), text);
     }
     for (name, needs) in code::EXPORTS {
         let exported = exports.iter().any(|export| export == name);

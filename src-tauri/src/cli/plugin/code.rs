@@ -53,6 +53,89 @@ pub fn uses(source: &str) -> Vec<Use> {
     found
 }
 
+/// The declarations that authors write against.
+const DECLARED: &str = include_str!("../../../../docs/host.d.ts");
+/// The parts of `host` with their names in [`DECLARED`].
+const PARTS: &[(&str, &str)] = &[
+    ("", "Host"),
+    ("store", "Store"),
+    ("llm", "Llm"),
+    ("net", "Net"),
+    ("fs", "Fs"),
+    ("zip", "Zip"),
+];
+
+/// The members of `interface name {…}` in [`DECLARED`]: lines indented by four spaces that begin with a name.
+fn members(name: &str) -> Vec<&'static str> {
+    let head = format!("  interface {name} {{\n");
+    let Some(begin) = DECLARED.find(&head) else {
+        return Vec::new();
+    };
+    let lines = DECLARED[begin + head.len()..].lines();
+    let mut found: Vec<&str> = lines
+        .take_while(|line| *line != "  }")
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter_map(|line| {
+            let line = line.strip_prefix("readonly ").unwrap_or(line);
+            let end = line.find(|c: char| !in_word(c))?;
+            let member = &line[..end];
+            (end > 0 && line[end..].starts_with(['(', '<', ':', '?'])).then_some(member)
+        })
+        .collect();
+    found.dedup();
+    found
+}
+
+/// A member that `host` does not have, written `host.x` or `host.fs.x`.
+pub struct Unknown {
+    /// `host.fs`, say.
+    pub part: String,
+    pub member: String,
+    pub meant: Option<&'static str>,
+    pub spot: Spot,
+}
+
+/// Each unknown member once. `host` may be another variable of that name, so what is said of `host.x` is less certain
+/// than what is said of `host.fs.x`.
+pub fn unknown(source: &str) -> Vec<Unknown> {
+    let bare = bare(source);
+    let mut found: Vec<Unknown> = Vec::new();
+    for at in words(&bare, "host").filter(|at| !bare[..*at].trim_end().ends_with('.')) {
+        let Some((first, at)) = member_after(&bare, at + "host".len()) else {
+            continue;
+        };
+        let part = PARTS.iter().find(|(part, _)| *part == first);
+        let (part, interface, (member, at)) = match part {
+            None => ("host".to_owned(), "Host", (first, at)),
+            Some((part, interface)) => match member_after(&bare, at + first.len()) {
+                Some(next) => (format!("host.{part}"), *interface, next),
+                None => continue,
+            },
+        };
+        let known = members(interface);
+        // What every object of the language has.
+        let object = ["constructor", "hasOwnProperty", "toString", "valueOf"];
+        let seen = found.iter().any(|one| one.part == part && one.member == member);
+        if !seen && !known.contains(&member) && !object.contains(&member) {
+            found.push(Unknown {
+                part,
+                member: member.to_owned(),
+                meant: meant(member, known.into_iter()),
+                spot: spot(source, at),
+            });
+        }
+    }
+    found
+}
+
+/// The name behind `.` or `?.` at `at`, and where it begins.
+fn member_after(text: &str, at: usize) -> Option<(&str, usize)> {
+    let rest = text[at..].trim_start();
+    let rest = rest.strip_prefix("?.").or_else(|| rest.strip_prefix('.'))?.trim_start();
+    let end = rest.find(|c: char| !in_word(c)).unwrap_or(rest.len());
+    (end > 0).then(|| (&rest[..end], text.len() - rest.len()))
+}
+
 /// Whether anything in the text may use the permission: a member's name anywhere, or an export.
 pub fn may_use(source: &str, exports: &[String], capability: Capability) -> bool {
     let bare = bare(source);
@@ -298,6 +381,39 @@ mod tests {
         assert!(may_use("export function f(req, { store }) {}", &[], Capability::Store));
         assert!(may_use("", &exports, Capability::Schedule));
         assert!(!may_use("// store", &exports, Capability::Store));
+    }
+
+    #[test]
+    fn members_of_host_are_those_that_are_declared() {
+        for (part, interface) in PARTS {
+            let known = members(interface);
+            assert!(known.len() > 2, "{part} {known:?}");
+        }
+        assert!(members("Host").contains(&"net") && members("Store").contains(&"update"));
+        assert!(members("Llm").contains(&"generate") && !members("Llm").contains(&"abort"));
+        assert!(members("Fs").contains(&"transaction") && members("Net").contains(&"results"));
+        let source = "host.fs.red('a'); host.fs.red('b'); host.fs.read('a'); url.host.split('.');\n\
+                      host?.store?.gett('x'); host.lm.generate({}); host.net.fetch(x).then(y); // host.fs.nothing\n\
+                      host.llm.stream(x).result; host.nowhere; host.permissions.llm; const { fs } = host;";
+        let said: Vec<String> = unknown(source)
+            .into_iter()
+            .map(|one| {
+                let meant = one.meant.unwrap_or("-");
+                format!(
+                    "{}.{} {meant} {}:{}",
+                    one.part, one.member, one.spot.line, one.spot.column
+                )
+            })
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "host.fs.red read 1:9",
+                "host.store.gett get 2:14",
+                "host.lm llm 2:30",
+                "host.nowhere - 3:33"
+            ]
+        );
     }
 
     #[test]

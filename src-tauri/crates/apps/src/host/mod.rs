@@ -167,10 +167,21 @@ impl Who {
     /// The permission, or the sentence why not, which is in the activity log then. `method` is without `host.`.
     fn need(&self, capability: Capability, method: &str) -> Result<Granted, String> {
         self.check(capability).map_err(|why| {
+            let method = as_written(method);
             let why = format!("host.{method} {why}");
             self.beyond.refused(&self.context, &format!("host.{method}"), &why);
             why
         })
+    }
+}
+
+/// The method that an author wrote, for one that the prelude makes of it.
+fn as_written(method: &str) -> &str {
+    match method {
+        "fs.begin" | "fs.commit" | "fs.rollback" => "fs.transaction",
+        "fs.upload" | "fs.uploadWrite" | "fs.uploadClose" | "fs.uploadAbort" => "fs.writer",
+        "fs.writeBase64" => "fs.writeBytes",
+        other => other,
     }
 }
 

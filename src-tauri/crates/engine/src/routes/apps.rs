@@ -162,7 +162,7 @@ async fn import(
         let workspace = engine.workspace(&person.account)?;
         let installed = workspace.list().map_err(said)?.0.iter().any(|a| a.id == staged.id);
         if !import.confirm {
-            return Ok((StatusCode::OK, preview(&staged, installed)));
+            return Ok((StatusCode::OK, preview(&engine, &staged, installed)));
         }
         if import.head.as_deref() != Some(staged.head.as_str()) {
             return Err(
@@ -215,16 +215,22 @@ fn refuse_clashes(staged: &Staged) -> Answer<()> {
     Ok(())
 }
 
-fn preview(staged: &Staged, installed: bool) -> Value {
+fn preview(engine: &Engine, staged: &Staged, installed: bool) -> Value {
     let plugins = staged.plugins.iter().map(|plugin| {
         let permissions = plugin
             .manifest
             .asks()
             .into_iter()
-            .map(|(c, scope)| permission(plugin, c, scope));
+            .map(|(c, scope)| permission(engine, &staged.id, plugin, c, scope));
+        let secrets = plugin
+            .manifest
+            .secrets
+            .iter()
+            .map(|one| json!({"name": one.name, "origin": one.origin, "reason": one.reason}));
         json!({
             "id": plugin.id, "name": plugin.manifest.name, "description": plugin.manifest.description,
             "hash": plugin.code.to_hex(), "permissions": permissions.collect::<Vec<_>>(),
+            "secrets": secrets.collect::<Vec<_>>(), "intervalMs": plugin.manifest.interval_ms,
         })
     });
     json!({
@@ -235,8 +241,19 @@ fn preview(staged: &Staged, installed: bool) -> Value {
     })
 }
 
-fn permission(plugin: &PluginOnDisk, capability: Capability, scope: Vec<String>) -> Value {
+fn permission(
+    engine: &Engine,
+    app: &AppId,
+    plugin: &PluginOnDisk,
+    capability: Capability,
+    scope: Vec<String>,
+) -> Value {
+    let policy = engine
+        .plugins()
+        .permissions()
+        .forbidden(app, &plugin.id, capability, &scope);
     json!({
+        "policy": policy,
         "capability": capability, "sentence": capability.sentence(), "reason": plugin.manifest.reasons.get(&capability),
         "hosts": scope, "local": capability == Capability::LocalNetwork,
     })
