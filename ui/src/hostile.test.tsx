@@ -188,7 +188,7 @@ describe("hostile texts", () => {
 
   it("in an app's permissions", async () => {
     await show("#/");
-    await press("Plugins: 2 permissions wait");
+    await press("Plugins: 2 wait for you");
     await expectOnlyText(24);
     await press("Show what changed");
     await expectOnlyText(27);

@@ -97,7 +97,7 @@ export const en = {
     official: "official",
     fromRepository: (repository: string) => `from ${repository}`,
     local: "added on this computer",
-    waiting: (n: number) => (n === 1 ? "Plugins: 1 permission waits" : `Plugins: ${n} permissions wait`),
+    waiting: (n: number) => (n === 1 ? "Plugins: 1 waits for you" : `Plugins: ${n} wait for you`),
     reachesNothing: "Reaches nothing outside its own window",
     reach: "May reach:",
     more: (n: number) => `and ${n} more`,

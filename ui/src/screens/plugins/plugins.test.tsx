@@ -45,7 +45,7 @@ afterEach(() => screen.end());
 
 async function open() {
   await screen.show("#/");
-  await screen.press("Plugins: 1 permission waits: Talk");
+  await screen.press("Plugins: 1 waits for you: Talk");
   await screen.shows("Plugins of Talk");
 }
 const ticked = (sentence: string) => screen.named<HTMLInputElement>(`Allow this: ${sentence}`)[0]?.checked;
@@ -367,7 +367,7 @@ describe("an app that was opened", () => {
     waiting = 1;
     plugins = [plugin("calm", []), stale];
     await screen.tell("apps_changed");
-    await screen.shows("Plugins: 1 permission waits");
+    await screen.shows("Plugins: 1 waits for you");
     expect(screen.text()).not.toContain("changed since you allowed it");
     await screen.press("Open Talk");
     await screen.shows("Talk: The code of plugin The notes changed since you allowed it.");
