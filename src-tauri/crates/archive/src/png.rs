@@ -240,20 +240,26 @@ fn lenient(bytes: &[u8]) -> String {
     }
 }
 
+/// The end chunk as the specification has it: without data.
+const END: [u8; 12] = *b"\0\0\0\0IEND\xaeB`\x82";
+
 /// The picture without what says more than the picture shows: `tEXt`, `zTXt`, `iTXt` and `eXIf` chunks are taken out,
-/// wherever they are and however damaged; all else stays byte for byte. What is not a PNG file comes back as it is.
+/// wherever they are and however damaged, the file ends with its end chunk (which holds nothing), and what is not a chunk
+/// is left out too, for no program draws it; all else stays byte for byte. What is not a PNG file comes back as it is.
 pub fn strip_text(bytes: &[u8]) -> Vec<u8> {
     let Some(rest) = bytes.strip_prefix(&SIGNATURE) else {
         return bytes.to_vec();
     };
     let mut out = Vec::with_capacity(bytes.len());
     out.extend_from_slice(&SIGNATURE);
-    let mut chunks = Chunks(rest);
-    for chunk in chunks.by_ref() {
+    for chunk in Chunks(rest) {
+        if &chunk.kind == b"IEND" {
+            out.extend_from_slice(&END);
+            break;
+        }
         if !is_text(chunk.kind) && &chunk.kind != b"eXIf" {
             out.extend_from_slice(chunk.whole);
         }
     }
-    out.extend_from_slice(chunks.0);
     out
 }

@@ -183,9 +183,17 @@ fn stripping_takes_the_text_and_nothing_else() {
     assert_ne!(dirty, clean);
     assert_eq!(strip_text(&dirty), clean);
     assert_eq!(strip_text(&clean), clean);
-    // Behind the end too, and in a chunk that the file ends in; what else is there stays.
-    let behind = [clean.clone(), plain("late", b"x"), b"\0\0".to_vec()].concat();
-    assert_eq!(strip_text(&behind), [clean.clone(), b"\0\0".to_vec()].concat());
+    // Behind the end nothing stays, whatever it is; and the end itself holds nothing.
+    let behind = [clean.clone(), plain("late", b"x"), b"\0\0a note".to_vec()].concat();
+    assert_eq!(strip_text(&behind), clean);
+    let zip = [clean.clone(), b"PK\x03\x04 secret".to_vec()].concat();
+    assert_eq!(strip_text(&zip), clean);
+    let second = [clean.as_slice(), &clean].concat();
+    assert_eq!(strip_text(&second), clean);
+    let full = [&clean[..clean.len() - 12], &chunk(b"IEND", b"secret")].concat();
+    assert_eq!(strip_text(&full), clean);
+    let endless = [&clean[..clean.len() - 12], b"\0\0\0\0 a secret"].concat();
+    assert_eq!(strip_text(&endless), clean[..clean.len() - 12]);
     let cut = [clean.clone(), plain("late", b"secret")[..14].to_vec()].concat();
     assert_eq!(strip_text(&cut), clean);
     assert_eq!(strip_text(b"GIF89a tEXt"), b"GIF89a tEXt");
