@@ -13,5 +13,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     process::no_core_dumps();
+    process::give_memory_back();
     cli::run()
 }

@@ -15,3 +15,14 @@ pub fn no_core_dumps() {
         let _ = std::fs::write("/proc/self/coredump_filter", "0");
     }
 }
+
+/// Gives memory back to the system when it is freed. The C library otherwise learns from the first large buffer to keep such
+/// ones in its heaps, where a few small ones hold them for ever: after sixteen requests of 31 MB, 1.3 GB stayed (measured).
+pub fn give_memory_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: sets two numbers of the allocator; called before there are other threads.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 256 << 10);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 20);
+    }
+}

@@ -16,6 +16,7 @@ pub struct Activity {
     db: Arc<Db>,
     bus: Arc<Bus>,
     floods: Mutex<Floods>,
+    net_floods: Mutex<Floods>,
     errors: Mutex<Floods>,
     lines: Mutex<Floods>,
 }
@@ -26,6 +27,7 @@ impl Activity {
             db,
             bus,
             floods: Mutex::new(Floods::new(BURST)),
+            net_floods: Mutex::new(Floods::new(NET_BURST)),
             errors: Mutex::new(Floods::new(BURST)),
             lines: Mutex::new(Floods::new(LOG_BURST)),
         }
@@ -113,6 +115,8 @@ impl Activity {
 /// Lines a caller may cause at once, and how often one more.
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_millis(500);
+/// Refused connections of one caller that are written down one by one; more come from no honest page of results.
+const NET_BURST: u32 = 200;
 /// Lines of 500 characters that a plugin may log at once: what two calls may say. After that, two a second: 90 MB a day
 /// at worst.
 const LOG_BURST: u32 = 400;
@@ -214,7 +218,17 @@ impl net::ConnectionLog for Activity {
     }
 
     fn refused(&self, attempt: &net::Attempt, why: &str) {
-        self.add(&row(attempt, "refusal", "refused", Some(why.to_owned())));
+        // As with other refusals: one caller must not be able to push everybody's lines out of the log.
+        let Some(missed) = self.net_floods.lock().admit(&attempt.caller, Instant::now()) else {
+            return;
+        };
+        let mut why = why.to_owned();
+        if missed > 0 {
+            why.push_str(&format!(
+                " (and {missed} more refused requests of this caller since its last line)"
+            ));
+        }
+        self.add(&row(attempt, "refusal", "refused", Some(why)));
     }
 }
 

@@ -21,6 +21,8 @@ use crate::streams::{Answer, End};
 
 /// Text for pages on the bus is gathered for this long, so that a fast model does not make an event per token.
 const BUS_PAUSE: Duration = Duration::from_millis(20);
+/// Tokens of one request that are believed: ten times what the largest window of a known model holds.
+const TOKENS_AT_MOST: u64 = 100_000_000;
 /// Bytes of text that are taken for a token where nobody counted: about what English text has.
 const BYTES_PER_TOKEN: u64 = 4;
 /// Tools one request may bring of its own (contract section 3.4).
@@ -93,6 +95,13 @@ fn tag(request: &Value) -> Result<Option<(String, String)>, String> {
     Ok(Some((chat, name)))
 }
 
+/// Tokens of a request as its server counted them, as far as that can be: what a server says must not use up a budget of
+/// years.
+fn said(usage: &providers::Usage) -> u64 {
+    let parts = [usage.input, usage.cache_read, usage.cache_write, usage.output];
+    parts.into_iter().map(|count| count.min(TOKENS_AT_MOST)).sum()
+}
+
 struct Run {
     engine: Engine,
     context: CallContext,
@@ -158,7 +167,7 @@ impl Run {
             "done"
         };
         self.charge(&result, sent);
-        let tokens = result.usage.input + result.usage.cache_read + result.usage.cache_write + result.usage.output;
+        let (tokens, out) = (said(&result.usage), result.usage.output.min(TOKENS_AT_MOST));
         let end = ActivityEnd {
             outcome,
             status: None,
@@ -167,8 +176,8 @@ impl Run {
             ms: began.elapsed().as_millis() as u64,
             detail: result.error.as_deref(),
             model: Some(label.as_str()),
-            tokens_in: Some(tokens - result.usage.output),
-            tokens_out: Some(result.usage.output),
+            tokens_in: Some(tokens - out),
+            tokens_out: Some(out),
             cost: result.usage.priced.then_some(result.usage.cost_total),
         };
         self.engine.activity().finish(line, &end);
@@ -193,8 +202,7 @@ impl Run {
         let Some(app) = self.app.as_ref().filter(|_| result.model != DEMO) else {
             return;
         };
-        let usage = &result.usage;
-        let said = usage.input + usage.cache_read + usage.cache_write + usage.output;
+        let said = said(&result.usage);
         let seen = (sent + result.text.len() + result.reasoning.as_deref().unwrap_or_default().len()) as u64;
         let tokens = if said > 0 { said } else { seen.div_ceil(BYTES_PER_TOKEN) };
         self.engine

@@ -163,6 +163,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         streams: Default::default(),
         lists: Default::default(),
         quirks: Default::default(),
+        bodies: Default::default(),
         frames: Default::default(),
         page_sessions: Default::default(),
         throttle: Throttle::new(),

@@ -2,6 +2,7 @@
 //! [`Engine::call`]; the doors differ only in how they establish the [`Caller`].
 
 mod activity;
+mod bodies;
 mod bus;
 mod config;
 mod difference;
@@ -116,6 +117,7 @@ struct Inner {
     plugins: Plugins,
     streams: Streams,
     lists: ModelLists,
+    bodies: bodies::Bodies,
     /// What model servers turned out not to take, so that it is found out once.
     quirks: providers::Quirks,
     frames: Frames,
@@ -199,6 +201,9 @@ impl Engine {
     pub(crate) fn model_lists(&self) -> &ModelLists {
         &self.0.lists
     }
+    pub(crate) fn bodies(&self) -> &bodies::Bodies {
+        &self.0.bodies
+    }
     pub(crate) fn quirks(&self) -> &providers::Quirks {
         &self.0.quirks
     }
@@ -278,11 +283,19 @@ impl Engine {
         });
     }
 
+    /// Ends what an app has running; gives how many model answers and how many calls of plugins that were.
+    pub(crate) fn stop_running(&self, account: &AccountId, app: &AppId) -> (usize, usize) {
+        let answers = self.streams().take_app(account, app);
+        // The calls first: one whose answer ends before it does would go on with what had arrived.
+        let prefix = format!("{account}/{app}/");
+        let calls = self.plugins().pool().stop(|key| key.starts_with(&prefix));
+        answers.iter().for_each(|answer| answer.stop());
+        (answers.len(), calls)
+    }
+
     /// Ends what a removed app has running.
     pub(crate) fn forget_running(&self, account: &AccountId, app: &AppId) {
-        self.streams().stop_app(account, app);
-        let prefix = format!("{account}/{app}/");
-        self.plugins().pool().stop(|key| key.starts_with(&prefix));
+        self.stop_running(account, app);
         self.frames().end_app(account, app);
         self.page_sessions().clear(account, app);
     }

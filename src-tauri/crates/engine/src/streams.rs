@@ -250,8 +250,8 @@ impl Streams {
         active
     }
 
-    /// Stops everything an app runs and says how many answers that were.
-    pub fn stop_app(&self, account: &AccountId, app: &AppId) -> usize {
+    /// Everything an app has running, for whoever stops it; it is no longer to be found here.
+    pub fn take_app(&self, account: &AccountId, app: &AppId) -> Vec<Arc<Answer>> {
         let key = (account.clone(), app.clone());
         let named = self
             .0
@@ -262,7 +262,7 @@ impl Streams {
             .map(|(_, answer)| answer);
         let nameless = self.1.lock().remove(&key).into_iter().flatten();
         let all = named.chain(nameless.filter_map(|answer| answer.upgrade()));
-        all.filter(|answer| !answer.ended()).map(|answer| answer.stop()).count()
+        all.filter(|answer| !answer.ended()).collect()
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
         streams.add(&account, &a, "x", &named);
         streams.watch(&account, &a, &nameless);
         streams.watch(&account, &b, &others);
-        streams.stop_app(&account, &a);
+        streams.take_app(&account, &a).iter().for_each(|answer| answer.stop());
         assert!(named.stopped() && nameless.stopped() && !others.stopped());
         drop(others);
         streams.watch(&account, &a, &named);

@@ -12,6 +12,8 @@ pub enum IdError {
     Form { what: &'static str, given: String },
     /// Plugin ids have no `__`: it stands between the ids of an app and its plugin in `<app>__<plugin>`, and what stands
     /// behind the last one must be the plugin's for that to name only one.
+    #[error("the {what} id \"{given}\" is a word of Chrysalis' own addresses: choose another")]
+    Taken { what: &'static str, given: String },
     #[error(
         "{what} id \"{given}\" contains \"__\", which stands between the ids of an app and its plugin: use one '_'"
     )]
@@ -58,7 +60,10 @@ impl AccountId {
     }
 }
 
+const APP: &str = "app";
 const PLUGIN: &str = "plugin";
+/// Words that stand in an app's place in addresses of the engine itself (`/v1/apps/import`, contract section 6).
+const TAKEN: [&str; 3] = ["import", "updates", "active"];
 /// What stands between the ids of an app and its plugin where both are named at once.
 pub const JOINT: &str = "__";
 
@@ -78,6 +83,12 @@ fn check(what: &'static str, text: &str) -> Result<(), IdError> {
             && text.as_bytes()[3].is_ascii_digit());
     if device {
         return Err(IdError::Device {
+            what,
+            given: text.to_owned(),
+        });
+    }
+    if what == APP && TAKEN.contains(&text) {
+        return Err(IdError::Taken {
             what,
             given: text.to_owned(),
         });
@@ -110,7 +121,7 @@ macro_rules! name_id {
 }
 name_id!(
     /// An app's folder name in the workspace.
-    AppId, "app"
+    AppId, APP
 );
 name_id!(
     /// A plugin's folder name inside its app.
@@ -154,6 +165,15 @@ text_impls!(AccountId, AppId, PluginId);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_our_addresses_are_no_apps() {
+        for word in ["import", "updates", "active"] {
+            assert!(matches!(AppId::parse(word), Err(IdError::Taken { .. })), "{word}");
+            assert!(PluginId::parse(word).is_ok(), "{word}: plugins stand elsewhere");
+        }
+        assert!(AppId::parse("imports").is_ok());
+    }
 
     #[test]
     fn app_ids() {

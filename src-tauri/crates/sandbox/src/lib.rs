@@ -56,4 +56,4 @@ pub use check::check_syntax;
 pub use json::fits;
 pub use pool::{Pool, PoolOptions};
 pub use program::{Call, Ending, Failure, Host, Limits, Outcome, Program, ScriptError};
-pub use worker::worker_main;
+pub use worker::{WorkerAllocator, worker_main};

@@ -17,7 +17,8 @@ use crate::{
     frame::{self, Answer, Failed, FromWorker, ToWorker},
     json::{self, Budget, Cost},
     process::{self, Process},
-    program::{Call, Failure, Host, Limits, Outcome, Program, ScriptError},
+    program::{Call, Ending, Failure, Host, Limits, Outcome, Program, ScriptError},
+    worker,
 };
 
 /// How long a worker may take from its start to its hello. Measured: about 2 ms; the rest is for a loaded machine.
@@ -124,8 +125,10 @@ impl Worker {
     }
 
     async fn ended(self, bad: Bad) -> Failure {
+        let limit = self.memory;
         let ending = self.process.end().await;
         match bad {
+            Bad::Closed if ending == Ending::Exit(worker::OUT_OF_MEMORY) => Failure::Memory { limit },
             Bad::Closed => Failure::Crashed(ending),
             Bad::Malformed(why) => Failure::Protocol(why.into()),
         }

@@ -439,3 +439,23 @@ async fn shutting_down_ends_calls_and_processes() {
         Err(Failure::Cancelled)
     ));
 }
+
+/// What the worker's own code cannot get memory for is the plugin's memory used up, and no attempt to break out.
+#[tokio::test]
+async fn memory_that_messages_take_is_the_plugins() {
+    let source = r#"export async function main(host) {
+        const large = () => Array(2048).fill("x".repeat(16000));
+        await Promise.all(Array.from({ length: 40 }, () => host.call("echo", large()).catch(() => 0)));
+        return 1;
+    }"#;
+    let result = pool()
+        .call(&program("a/b/c", source), call("main", json!([])), host())
+        .await;
+    assert!(
+        matches!(
+            result,
+            Ok(_) | Err(Failure::Memory { .. } | Failure::Limit(_) | Failure::Timeout { .. })
+        ),
+        "{result:?}"
+    );
+}

@@ -1,3 +1,6 @@
+#[global_allocator]
+static ALLOCATOR: sandbox::WorkerAllocator = sandbox::WorkerAllocator;
+
 fn main() {
     sandbox::worker_main()
 }

@@ -226,12 +226,8 @@ async fn dispatch(State(engine): State<Engine>, of: AppOf, Context(context): Con
     } else {
         BODY_LIMIT
     };
-    let bytes = axum::body::to_bytes(body, limit).await.map_err(|_| {
-        ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("The request is over {} MiB, or broke off.", limit >> 20),
-        )
-    })?;
+    let import = limit == IMPORT_LIMIT;
+    let (bytes, held) = engine.bodies().read(&of.account, &of.app, body, limit, import).await?;
     let (body, archive) = if bytes.len() < LARGE {
         let mut body = read_body(&bytes)?;
         let archive = take_archive(&mut body)?;
@@ -250,7 +246,11 @@ async fn dispatch(State(engine): State<Engine>, of: AppOf, Context(context): Con
         query,
         body,
     };
-    let work = tokio::spawn(ask_plugins(engine, of, context, wanted, archive));
+    let work = tokio::spawn(async move {
+        // The room is the body's for as long as plugins have it.
+        let _held = held;
+        ask_plugins(engine, of, context, wanted, archive).await
+    });
     work.await.unwrap_or_else(|error| {
         tracing::error!(%error, "a plugin call broke");
         Err(ApiError::new(

@@ -115,7 +115,8 @@ async fn list(State(engine): State<Engine>, person: Person, Path(app): Path<Stri
             shown.push(match plugin {
                 Err(broken) => {
                     let id = PluginId::parse(&broken.id);
-                    let global = id.map_or_else(|_| broken.id.clone(), |id| global_id(&app, &id));
+                    // A folder whose name is no id must not pass for the plugin of another app.
+                    let global = id.map(|id| global_id(&app, &id)).ok();
                     json!({"id": broken.id, "globalId": global, "error": broken.error, "permissions": [], "enabled": false})
                 }
                 Ok(plugin) => one(&engine, &person.account, &app, &plugin)?,
@@ -694,9 +695,7 @@ async fn stop(
     Path(app): Path<String>,
 ) -> Answer<Json<Value>> {
     let app = app_or_shelf(&app)?;
-    let answers = engine.streams().stop_app(&person.account, &app);
-    let prefix = format!("{}/{app}/", person.account);
-    let calls = engine.plugins().pool().stop(|key| key.starts_with(&prefix));
+    let (answers, calls) = engine.stop_running(&person.account, &app);
     engine.activity().stopped(&context, &app, answers + calls);
     Ok(Json(
         json!({"stopped": answers + calls, "answers": answers, "calls": calls}),

@@ -9,6 +9,9 @@ use sandbox::{
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
+#[global_allocator]
+static ALLOCATOR: sandbox::WorkerAllocator = sandbox::WorkerAllocator;
+
 fn main() {
     let name = std::env::args().next().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default();

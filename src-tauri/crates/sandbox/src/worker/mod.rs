@@ -4,6 +4,7 @@ pub mod channel;
 mod describe;
 mod intrinsics;
 pub mod lock;
+mod memory;
 mod modules;
 mod native;
 mod rejections;
@@ -16,6 +17,11 @@ use channel::{Channel, Gone};
 use script::Script;
 
 use crate::frame::{self, FromWorker, ToWorker};
+
+pub use memory::WorkerAllocator;
+
+/// Exit code of a worker whose Rust code got no memory.
+pub const OUT_OF_MEMORY: i32 = 9;
 
 /// Runs a worker on descriptor 0 until its socket closes. Never returns to unlocked code: this is the whole program.
 pub fn worker_main() -> ! {
