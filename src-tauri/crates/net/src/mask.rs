@@ -50,6 +50,16 @@ impl Mask {
         String::from_utf8_lossy(&whole.sift(true)).into_owned()
     }
 
+    /// Whether a secret is in a text whose letters may have been made small or large on the way: names of headers and
+    /// hosts are the same either way.
+    pub(crate) fn is_in_name(&self, name: &str) -> bool {
+        self.secrets.iter().any(|secret| {
+            let secret = secret.expose_to_net();
+            let mut places = name.as_bytes().windows(secret.len());
+            places.any(|place| place.eq_ignore_ascii_case(secret))
+        })
+    }
+
     fn sift(&mut self, last: bool) -> Bytes {
         let held = std::mem::take(&mut self.held);
         let mut clean = Vec::with_capacity(held.len());
@@ -105,6 +115,13 @@ mod tests {
             }
         }
         assert_eq!(mask(&["sk-canary"]).text("日 sk-canary 本"), "日 [secret] 本");
+    }
+
+    #[test]
+    fn names_are_compared_without_case() {
+        let mask = mask(&["Sk-Canary"]);
+        assert!(mask.is_in_name("x-sk-canary-1") && mask.is_in_name("SK-CANARY"));
+        assert!(!mask.is_in_name("sk-canar") && !mask.is_in_name(""));
     }
 
     #[test]

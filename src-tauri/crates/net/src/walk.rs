@@ -114,7 +114,8 @@ impl Net {
     /// `signature` are left behind for good. A secret that is bound to another origin than the first hop's is an error.
     ///
     /// A secret that was sent and comes back, in the body, a header or the address, is replaced by `[secret]`, as far as
-    /// it has at least 8 characters and was not encoded; a redirect that carries one on is refused.
+    /// it has at least 8 characters and was not encoded; a header whose name has one in it, in small or large letters, is
+    /// left out; a redirect that carries one on is refused.
     pub async fn fetch_stream(&self, ctx: &CallContext, fetch: Fetch) -> Result<Fetched, NetError> {
         let began = Instant::now();
         let until = began + fetch.timeout;
@@ -177,7 +178,8 @@ impl Net {
             line.done();
             let refused = |why: String| NetError::Refused { url: url.shown(), why };
             let to = next.map_err(|why| refuse(refused(why)))?;
-            if mask.text(to.as_str()) != to.as_str() {
+            let in_host = to.host_str().is_some_and(|host| mask.is_in_name(host));
+            if in_host || mask.text(to.as_str()) != to.as_str() {
                 return Err(refuse(refused(
                     "it was redirected to an address with the secret in it".into(),
                 )));
@@ -293,7 +295,8 @@ fn answer(
 fn listed(headers: &HeaderMap, mask: &Mask) -> Vec<(String, String)> {
     let text = |value: &http::HeaderValue| mask.text(&String::from_utf8_lossy(value.as_bytes()));
     let mut list = Vec::with_capacity(headers.keys_len());
-    for name in headers.keys() {
+    // Names arrive in lower case. One with a secret in it is left out: nothing else could stand there and be a name.
+    for name in headers.keys().filter(|name| !mask.is_in_name(name.as_str())) {
         let values = headers.get_all(name).iter().map(text);
         if name == SET_COOKIE {
             list.extend(values.map(|value| (name.to_string(), value)));

@@ -132,3 +132,34 @@ async fn a_secret_that_comes_back_is_not_shown() {
     assert_eq!(server.seen(), 4);
     assert!(!format!("{error} {:?}", log.rows.lock()).contains("canary"));
 }
+
+/// Names of headers and hosts are lower-cased on the way, and so was a secret in one.
+#[tokio::test]
+async fn a_secret_that_comes_back_in_a_name_is_not_shown() {
+    let server = own_port(|path, port| match path {
+        "/name" => "HTTP/1.1 200 OK\r\nX-Sk-Canary-Secret-1: a\r\nSk-Canary-SECRET: b\r\nX-Other: kept\r\n\
+                    Content-Length: 2\r\nConnection: close\r\n\r\nok"
+            .into(),
+        "/host" => redirect(302, &format!("http://sk-canary-secret.lan:{port}/end")),
+        _ => OK.into(),
+    })
+    .await;
+    let (net, log) = home();
+    let reach = granted(&[], &["a.lan", "sk-canary-secret.lan"]);
+    let at = |path: &str| format!("http://a.lan:{}{path}", server.port());
+    let (_vault, handle) = secret(&at("/"), "Sk-CANARY-secret");
+    let ask = |path: &str| {
+        let mut fetch = get(at(path), &reach);
+        fetch.headers = vec![with(&handle, "x-key", "")];
+        fetch
+    };
+    let answer = success(&net, ask("/name")).await;
+    assert!(answer.headers.contains(&("x-other".into(), "kept".into())));
+    let shown = format!("{:?}", answer.headers).to_lowercase();
+    assert!(!shown.contains("canary"), "{shown}");
+    let error = failure(&net, ask("/host")).await;
+    assert!(matches!(error, NetError::Refused { .. }), "{error}");
+    let shown = format!("{error} {:?}", log.rows.lock()).to_lowercase();
+    assert!(!shown.contains("canary"), "{shown}");
+    assert!(error.to_string().contains("with the secret in it"), "{error}");
+}
