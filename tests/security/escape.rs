@@ -187,7 +187,8 @@ pub fn attempts() -> Vec<Attempt> {
             r#"let n = 0; const spec = new Proxy({}, { ownKeys: () => ["url"], getOwnPropertyDescriptor: () => ({ enumerable: true,
                  configurable: true }), get: (t, key) => key === "url" ? (n++ ? given.other : given.granted) + "/hello" : undefined });
                const answer = await host.net.fetch(spec); return answer.text ?? answer.error"#,
-            NoHarm,
+            // It is read once, and goes where that reading said.
+            Gives(json!("hello")),
             r#"const spec = new Proxy({ url: given.granted + "/hello" }, {}); return (await host.net.fetch(spec)).text"#,
             json!("hello"),
         ),
@@ -233,10 +234,10 @@ pub fn attempts() -> Vec<Attempt> {
             r#"const odd = new Proxy(function () {}, { get: () => odd, apply: () => odd, ownKeys: () => [], has: () => true });
                const said = [];
                for (const work of [() => host.store.put(odd, odd), () => host.fs.read(odd), () => host.fs.write(odd, odd),
-                 () => host.zip.read(odd), () => host.store.scan(odd), () => host.net.fetch(odd), () => host.llm.generate(odd)])
+                 () => host.zip.read(odd), () => host.net.fetch(odd), () => host.llm.generate(odd)])
                  said.push(await kit.thrown(work));
-               return said.every((text) => typeof text === "string")"#,
-            NoHarm,
+               return (said.filter((text) => /^no error(?! but \{"ok":false)/.test(text)).join() || "all refused") + JSON.stringify(await host.store.scan(odd))"#,
+            Says(&["all refused"]),
             r#"host.store.put("k", new Proxy({ a: 1 }, {})); return host.store.get("k")"#,
             json!({"a": 1}),
         ),

@@ -15,6 +15,8 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_chrysalis");
 pub const OTHERS_TEXT: &str = "canary-of-another-app-5c1d";
 pub const OUTSIDE_TEXT: &str = "canary-outside-of-all-apps-77ab";
 pub const SECRET: &str = "canary-secret-4be0a9d1f3";
+/// The model server does not answer a request with this in it before it is told to.
+pub const HOLD: &str = "please hold the line";
 pub const MODEL_KEY: &str = "sk-canary-of-the-model-server-0c2e";
 
 /// Runs what it is told, with all it may.
@@ -83,7 +85,7 @@ pub struct House {
     pub granted: ModelServer,
     pub second: ModelServer,
     pub other: ModelServer,
-    _model: ModelServer,
+    pub model: ModelServer,
     _turn: Turn,
 }
 
@@ -110,7 +112,15 @@ impl House {
         let granted = ModelServer::everything(serve);
         let second = ModelServer::everything(serve);
         let other = ModelServer::everything(|_, out| out.answer(200, "text/plain", OUTSIDE_TEXT));
-        let model = ModelServer::saying(&["hel", "lo"]);
+        let model = ModelServer::start(|seen, out| {
+            out.begin();
+            if seen.body.contains(HOLD) {
+                out.gate();
+            }
+            out.delta("hel");
+            out.delta("lo");
+            out.done();
+        });
         let home = Home::new(PROGRAM);
         home.configure(config);
         let running = home.serve();
@@ -123,7 +133,7 @@ impl House {
             granted,
             second,
             other,
-            _model: model,
+            model,
             _turn: turn,
         };
         house.add("evil", &["p", "twin"], EVERYTHING);
@@ -165,7 +175,7 @@ impl House {
         json!({
             "name": plugin, "version": "1.0.0", "permissions": permissions, "origin": "imported",
             "networkHosts": ["good.example", "*.wild.example", format!("127.0.0.1:{}", self.granted.port)],
-            "localHosts": [format!("127.0.0.1:{}", self.second.port)],
+            "localHosts": [format!("127.0.0.1:{}", self.second.port), format!("localhost:{}", self.second.port)],
             "secrets": [{"name": "token", "origin": format!("http://127.0.0.1:{}", self.granted.port)}],
         })
     }

@@ -244,31 +244,57 @@ fn floods() -> Vec<Attempt> {
     let fine = "return (await Promise.all([host.sleep(1), host.sleep(1)])).length";
     let one = |name: &str, attack: &str, want: Want| attempt(&format!("a flood: {name}"), attack, want, fine, json!(2));
     vec![
-        one("100,001 calls", "for (let i = 0; i < 100001; i++) host.store.get('k'); return 1", Fails(&["more than 100000 calls", "ran longer"])),
-        one("lines in the log", "for (let i = 0; i < 1e5; i++) console.warn('x'.repeat(3000)); return 1", Gives(json!(1))),
+        one(
+            "100,001 calls",
+            "for (let i = 0; i < 100001; i++) host.store.get('k'); return 1",
+            Fails(&["more than 100000 calls", "ran longer"]),
+        ),
+        one(
+            "lines in the log",
+            "for (let i = 0; i < 1e5; i++) console.warn('x'.repeat(3000)); return 1",
+            Gives(json!(1)),
+        ),
         one(
             "sixty-five calls at a time",
             "const all = await Promise.allSettled(Array.from({ length: 65 }, () => host.sleep(300))); return all[64].reason.message",
             Says(&["only 64 calls"]),
         ),
-        one("timers", "for (let i = 0; i < 50000; i++) setTimeout(() => {}, 1e9); return 1", NoHarm),
-        one("timers that make timers", "const again = () => { setTimeout(again, 0); setTimeout(again, 0) }; again(); await host.sleep(3000); return 1", NoHarm),
-        one("an interval that outlives the call", "setInterval(() => host.store.put('late', Date.now()), 1); return 1", Gives(json!(1))),
-        one("sleeps beyond a minute", "return kit.thrown(() => host.sleep(60001))", Says(&["at most 60 s"])),
+        one("timers", "for (;;) setTimeout(() => {}, 1e9)", EITHER),
+        one(
+            "timers that make timers",
+            "const again = () => { setTimeout(again, 0); setTimeout(again, 0) }; again(); await new Promise(() => {})",
+            Fails(&["can never settle", "ran longer", "out of memory"]),
+        ),
+        one(
+            "an interval that outlives the call",
+            "setInterval(() => host.store.put('late', Date.now()), 1); return 1",
+            Gives(json!(1)),
+        ),
+        one(
+            "sleeps beyond a minute",
+            "return kit.thrown(() => host.sleep(60001))",
+            Says(&["at most 60 s"]),
+        ),
         one(
             "sleeps of more than two minutes in all",
             "host.sleep(60000); host.sleep(60000); await host.store.scan({}); return kit.thrown(() => host.sleep(10))",
             Says(&["has slept 120 s already"]),
         ),
         one(
-            "model streams at a time",
-            "const all = []; for (let i = 0; i < 70; i++) all.push(host.llm.stream({ messages: [{ role: 'user', content: 'x' }] }).result.then(() => 1, (e) => e.message));
-             return (await Promise.all(all)).filter((one) => one === 1).length <= 70",
-            Gives(json!(true)),
+            "rejected promises",
+            "for (let i = 0; i < 20000; i++) Promise.reject(new Error('x' + i)); return 1",
+            Gives(json!(1)),
         ),
-        one("rejected promises", "for (let i = 0; i < 20000; i++) Promise.reject(new Error('x' + i)); return 1", NoHarm),
-        one("writes to the store", "for (let i = 0; i < 500; i++) host.store.put('k', i); return host.store.get('k')", Gives(json!(499))),
-        one("files", "let n = 0; try { for (; n < 3000; n++) host.fs.write('f/' + n, 'x') } catch (e) { return 1 } return 1", NoHarm),
+        one(
+            "writes to the store",
+            "for (let i = 0; i < 500; i++) host.store.put('k', i); return host.store.get('k')",
+            Gives(json!(499)),
+        ),
+        one(
+            "files",
+            "let n = 0; try { for (; n < 3000; n++) host.fs.write('f/' + n, 'x') } catch (e) { return e.message } return [n, host.fs.list('f').length]",
+            Gives(json!([3000, 3000])),
+        ),
     ]
 }
 

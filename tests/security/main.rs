@@ -4,6 +4,7 @@
 mod attempt;
 mod bombs;
 mod budgets;
+mod counts;
 mod entries;
 mod escape;
 mod files;
@@ -12,6 +13,7 @@ mod loads;
 mod network;
 mod permissions;
 mod rebinding;
+mod regress;
 mod requests;
 mod served;
 mod store;

@@ -102,8 +102,16 @@ const REDIRECTS: &[(&str, &str)] = &[
     ("itself without end", "/to?/to"),
 ];
 
+/// A name that was granted, so that a guard which refuses every name is not taken for a good one. What of names under
+/// `.example` is looked up at all: see `rebinding.rs`.
+const NAMED: &str = r#"const answer = await host.net.fetch({ url: `http://localhost:${given.secondPort}/hello` }); return answer.text ?? answer.error"#;
 const FINE: &str =
     r#"const answer = await host.net.fetch({ url: given.granted + "/hello" }); return answer.text ?? answer.error"#;
+
+fn is_name(address: &str) -> bool {
+    let host = address.to_lowercase();
+    host.contains("example") || host.contains("localhost")
+}
 
 pub fn attempts() -> Vec<Attempt> {
     let get = |address: &str| {
@@ -117,13 +125,17 @@ pub fn attempts() -> Vec<Attempt> {
             &format!("an address by {name}"),
             &get(address),
             refused(),
-            FINE,
+            if is_name(address) { NAMED } else { FINE },
             json!("hello"),
         )
     });
     let redirects = REDIRECTS.iter().map(|(name, to)| {
         let (name, attack) = (format!("sent on to {name}"), get(&format!("${{given.granted}}/to?{to}")));
-        let twin = r#"const answer = await host.net.fetch({ url: given.granted + "/to?" + given.second + "/hello" }); return answer.text ?? answer.error"#;
+        let twin = if is_name(to) {
+            r#"const answer = await host.net.fetch({ url: given.granted + `/to?http://localhost:${given.secondPort}/hello` }); return answer.text ?? answer.error"#
+        } else {
+            r#"const answer = await host.net.fetch({ url: given.granted + "/to?" + given.second + "/hello" }); return answer.text ?? answer.error"#
+        };
         attempt(&name, &attack, refused(), twin, json!("hello"))
     });
     addresses.chain(redirects).collect()

@@ -13,12 +13,13 @@ use testkit::ModelServer;
 
 type Answer = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, String>> + Send>>;
 
-/// Each name's answers in turn; the last one stays.
+/// Each name's answers in turn; the last one stays. Beside them every name that was asked for.
 #[derive(Default)]
-struct Names(Mutex<HashMap<String, VecDeque<Vec<IpAddr>>>>);
+struct Names(Mutex<HashMap<String, VecDeque<Vec<IpAddr>>>>, Arc<Mutex<Vec<String>>>);
 
 impl Resolver for Names {
     fn resolve(&self, host: String) -> Answer {
+        self.1.lock().unwrap().push(host.clone());
         let mut names = self.0.lock().unwrap();
         let answer = match names.get_mut(&host) {
             Some(answers) if answers.len() > 1 => Ok(answers.pop_front().unwrap()),
@@ -76,13 +77,20 @@ fn reach(hosts: &[&str], local: &[&str]) -> Reach {
 }
 
 fn net(names: &[(&str, &[&[&str]])]) -> Net {
+    observed(names).0
+}
+
+/// With the list of names that were looked up.
+fn observed(names: &[(&str, &[&[&str]])]) -> (Net, Arc<Mutex<Vec<String>>>) {
+    let asked = Arc::default();
     let list = names.iter().map(|(name, answers)| {
         let each = answers
             .iter()
             .map(|list| list.iter().map(|ip| ip.parse().unwrap()).collect());
         ((*name).to_owned(), each.collect())
     });
-    Net::with_resolver(Arc::new(Silent), Arc::new(Names(Mutex::new(list.collect()))))
+    let names = Names(Mutex::new(list.collect()), Arc::clone(&asked));
+    (Net::with_resolver(Arc::new(Silent), Arc::new(names)), asked)
 }
 
 async fn fetch(net: &Net, url: &str, reach: &Reach) -> Result<String, String> {
@@ -153,4 +161,69 @@ async fn a_redirect_to_a_granted_name_with_a_bad_address_is_refused() {
         1,
         "the granted server of the local network is reached"
     );
+}
+
+/// Names near those that were granted: `good`, and `*.wild` with one label or more in front.
+const NEAR: &[&str] = &[
+    "evil.TOP",
+    "good.TOP.evil.TOP",
+    "evilgood.TOP",
+    "sub.good.TOP",
+    "wild.TOP",
+    "evilwild.TOP",
+    "a.wild.TOP.evil.TOP",
+    "g\u{43e}\u{43e}d.TOP",
+    "good-TOP",
+    "TOP",
+];
+
+/// Names of the internet: what is not granted is not even looked up, and what is granted is, in every spelling of it.
+#[tokio::test]
+async fn a_name_that_was_not_granted_is_not_looked_up() {
+    let (net, asked) = observed(&[]);
+    let granted = reach(&["good.example", "*.wild.example"], &[]);
+    for near in NEAR {
+        let host = near.replace("TOP", "example");
+        let why = fetch(&net, &format!("http://{host}/"), &granted)
+            .await
+            .expect_err(&host);
+        assert!(why.contains("refused by Chrysalis"), "{host}: {why}");
+    }
+    assert_eq!(*asked.lock().unwrap(), Vec::<String>::new());
+    for host in ["good.example", "GOOD.example", "a.wild.example", "b.a.wild.example"] {
+        let why = fetch(&net, &format!("http://{host}/"), &granted).await.expect_err(host);
+        assert!(!why.contains("refused by Chrysalis"), "{host} was granted: {why}");
+        assert_eq!(*asked.lock().unwrap(), [host.to_lowercase()]);
+        asked.lock().unwrap().clear();
+    }
+}
+
+/// The same with names of a local network, behind all of which there is one server: only the granted ones reach it.
+#[tokio::test]
+async fn only_granted_names_reach_the_server_behind_all_names() {
+    let server = ModelServer::everything(|_, out| out.answer(200, "text/plain", "inside"));
+    let port = server.port;
+    let near: Vec<String> = NEAR.iter().map(|name| name.replace("TOP", "lan")).collect();
+    let good = ["good.lan", "a.wild.lan", "b.a.wild.lan"];
+    let here: &[&[&str]] = &[&["127.0.0.1"]];
+    let all: Vec<_> = near
+        .iter()
+        .map(String::as_str)
+        .chain(good)
+        .map(|name| (name, here))
+        .collect();
+    let net = net(&all);
+    let granted = reach(&[], &[&format!("good.lan:{port}"), &format!("*.wild.lan:{port}")]);
+    for host in &near {
+        let why = fetch(&net, &format!("http://{host}:{port}/"), &granted)
+            .await
+            .expect_err(host);
+        assert!(why.contains("refused by Chrysalis"), "{host}: {why}");
+    }
+    assert!(server.seen().is_empty());
+    for host in good {
+        let got = fetch(&net, &format!("http://{host}:{port}/"), &granted).await;
+        assert_eq!(got.as_deref(), Ok("inside"), "{host}");
+    }
+    assert_eq!(server.seen().len(), good.len());
 }

@@ -111,7 +111,7 @@ fn secrets() -> Vec<Attempt> {
             "a secret in a form",
             r#"const answer = await host.net.fetch({ url: given.granted + "/echo", method: "POST", form: { a: { secret: "token" } } });
                return answer.json?.body ?? answer.error"#,
-            NoHarm,
+            Says(&["the form's field"]),
             SENT,
             sent(),
         ),
@@ -128,7 +128,7 @@ fn secrets() -> Vec<Attempt> {
             "a secret sent back by the server, as bytes",
             r#"const answer = await host.net.fetch({ url: given.granted + "/echo", binary: true, headers: { "X-Token": { secret: "token" } } });
                return atob(answer.base64)"#,
-            NoHarm,
+            Says(&["[secret]"]),
             r#"return atob((await host.net.fetch({ url: given.granted + "/hello", binary: true })).base64)"#,
             json!("hello"),
         ),

@@ -175,7 +175,7 @@ fn models() -> Vec<Attempt> {
         attempt(
             "a queue without end over passes",
             r#"host.llm.request("k", { messages: [{ role: "user", content: "x" }] }); return { __llmPending: true }"#,
-            NoHarm,
+            Gives(json!({"__llmPending": true})),
             said,
             json!("hello"),
         ),
@@ -183,7 +183,7 @@ fn models() -> Vec<Attempt> {
             "a model request that names a server of its own",
             r#"const r = await host.llm.generate({ messages: [{ role: "user", content: "x" }], baseUrl: given.other, url: given.other,
                  connection: { baseUrl: given.other }, apiKey: "x", headers: { Host: "evil" } }); return r.text ?? r.error"#,
-            NoHarm,
+            Gives(json!("hello")),
             said,
             json!("hello"),
         ),
@@ -200,7 +200,7 @@ fn models() -> Vec<Attempt> {
             "a model's answer with another number",
             r#"return kit.thrown(async () => { const s = host.llm.stream({ messages: [{ role: "user", content: "x" }] });
                  await s.result; await s.abort(); const t = await s.result; return t.text })"#,
-            NoHarm,
+            Says(&["host.llm: no such stream"]),
             said,
             json!("hello"),
         ),
