@@ -25,12 +25,22 @@ pub const MAX_ROUNDS: u32 = 8;
 /// Most bytes of a tool's answer that are sent to the model.
 const MAX_ANSWER: usize = 256 << 10;
 
+/// Most bytes of all tools' answers of one conversation, as JSON: every further request carries them all.
+const MAX_ANSWERS: usize = 8 << 20;
+
+/// Most calls of one round that are run. Models ask for a handful; each one may cost a connection or a script.
+const MAX_AT_ONCE: usize = 32;
+
 /// Asks `endpoint` for an answer, and runs the tools of `toolbox` that the model calls, in order, one at a time. The
 /// request's own `tools` are not looked at: whoever runs them has them in the toolbox.
 ///
 /// Beside the events of [`crate::chat`] there are `Sent`, `ToolStart` and `ToolEnd`, `Used` after each round, and for a
 /// request with a `schema` `JsonDelta` and `Json`. Usage is the sum of all rounds. Nothing is sent before the stream is
 /// polled; dropping the stream drops the tool that runs.
+///
+/// Of one round's calls the first 32 are run, and the others are answered with an error for the model. Fails with
+/// `Truncated`, keeping what had arrived, when the tools' answers are together more than 8 MiB, and when the model gives
+/// neither text nor structured output after [`MAX_ROUNDS`].
 pub fn converse(
     ctx: &CallContext,
     net: &Net,
@@ -48,6 +58,7 @@ pub fn converse(
         toolbox,
         round: 0,
         since: Vec::new(),
+        answered: 0,
         usage: Usage::default(),
         said: Said::default(),
         stage: Stage::Asking(None),
@@ -79,6 +90,8 @@ struct Talk {
     round: u32,
     /// See [`Round::since`].
     since: Vec<Value>,
+    /// Bytes of the tools' answers in it, as JSON.
+    answered: usize,
     usage: Usage,
     said: Said,
     stage: Stage,
@@ -108,6 +121,8 @@ enum Stage {
 struct Called {
     id: String,
     call: Call,
+    /// Whether it is one of those that are run: see [`MAX_AT_ONCE`].
+    in_turn: bool,
 }
 
 impl Talk {
@@ -131,6 +146,17 @@ impl Talk {
             Stage::Calling(mut calls, true) => {
                 if let Some(called) = calls.pop_front() {
                     self.call(called).await;
+                }
+                if self.answered > MAX_ANSWERS {
+                    let what = format!(
+                        "was stopped: the answers of its tools are together more than {} MiB, and each further request \
+                         would carry them all; what had arrived is kept — ask for less at once, or use tools that \
+                         answer more briefly",
+                        MAX_ANSWERS >> 20
+                    );
+                    self.queue
+                        .push_back(Event::Failed(self.error(ProviderErrorKind::Truncated, what)));
+                    return;
                 }
                 self.stage = self.next(calls);
             }
@@ -164,16 +190,23 @@ impl Talk {
         self.round >= MAX_ROUNDS
     }
 
-    fn ask(&mut self) -> Result<Chat, ProviderError> {
-        self.toolbox.before_round(self.round).map_err(|why| ProviderError {
-            kind: ProviderErrorKind::Unusable,
+    /// An error that no server reported.
+    fn error(&self, kind: ProviderErrorKind, what: String) -> ProviderError {
+        ProviderError {
+            kind,
             who: self.endpoint.name.clone(),
-            what: why,
+            what,
             status: None,
             code: None,
             response_id: None,
             window: None,
-        })?;
+        }
+    }
+
+    fn ask(&mut self) -> Result<Chat, ProviderError> {
+        self.toolbox
+            .before_round(self.round)
+            .map_err(|why| self.error(ProviderErrorKind::Unusable, why))?;
         let toolbox = &self.toolbox;
         let tools = self.tools.get_or_insert_with(|| {
             let mut tools: Vec<Tool> = Vec::new();
@@ -309,6 +342,7 @@ impl Talk {
             );
             blame.error(ProviderErrorKind::NotTheApi, what)
         })?;
+        let mut has_json = false;
         let handed_in = calls.iter().find(|call| call.name == STRUCTURED);
         if let Some(structured) = &self.structured {
             let json = match handed_in {
@@ -319,7 +353,15 @@ impl Talk {
                 None if calls.is_empty() || self.last_round() => structured.read_text(&self.said.text),
                 None => None,
             };
+            has_json = json.is_some();
             self.queue.extend(json.map(Event::Json));
+        }
+        if self.last_round() && !has_json && self.said.text.trim().is_empty() {
+            let what = format!(
+                "gave no answer: its {MAX_ROUNDS} rounds of tool calls are used up, and asked once more without tools it \
+                 wrote nothing (tried {url}); what had arrived is kept — ask for less at once, or choose another model"
+            );
+            return Err(blame.error(ProviderErrorKind::Truncated, what));
         }
         if calls.is_empty() || handed_in.is_some() || self.last_round() {
             self.queue.push_back(Event::Done {
@@ -336,6 +378,7 @@ impl Talk {
             .map(|(at, call)| Called {
                 id: call.id.clone().unwrap_or_else(|| format!("call_{}_{at}", self.round)),
                 call,
+                in_turn: at < MAX_AT_ONCE,
             })
             .collect();
         self.since.push(self.turn(&calls, progress.thinking));
@@ -374,9 +417,12 @@ impl Talk {
 
     /// Runs one call, and keeps its answer for the model.
     async fn call(&mut self, called: Called) {
-        let Called { id, call } = called;
+        let Called { id, call, in_turn } = called;
         let known = self.tools.iter().flatten().any(|tool| tool.name() == call.name);
         let answer = match call.args() {
+            _ if !in_turn => ToolAnswer::error(format!(
+                "Not run: at most {MAX_AT_ONCE} tools can be called at once. Call it again in your next turn."
+            )),
             _ if !known => ToolAnswer::error(format!("There is no tool \"{}\".", shown(&call.name))),
             Ok(args) => self.toolbox.run(&call.name, Value::Object(args)).await,
             Err(why) => ToolAnswer::error(why),
@@ -385,6 +431,7 @@ impl Talk {
         if content.len() < answer.text.len() {
             content += "\n[cut here: the answer is longer than 256 KiB]";
         }
+        self.answered += Value::from(content.as_str()).to_string().len();
         self.since
             .push(json!({"role": "tool", "tool_call_id": id, "content": content}));
         self.queue.push_back(Event::ToolEnd {

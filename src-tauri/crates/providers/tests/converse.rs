@@ -36,7 +36,7 @@ impl Drop for Dropped {
 #[async_trait]
 impl ToolBox for Bench {
     fn tools(&self) -> Vec<Tool> {
-        ["add", "fail", "hang", "long"]
+        ["add", "fail", "hang", "long", "huge"]
             .map(|name| Tool::new(name, "d", json!({"type": "object", "properties": {}})).unwrap())
             .into()
     }
@@ -50,6 +50,10 @@ impl ToolBox for Bench {
             },
             "long" => ToolAnswer {
                 text: "é".repeat(5000),
+                is_error: false,
+            },
+            "huge" => ToolAnswer {
+                text: "x".repeat(300 << 10),
                 is_error: false,
             },
             "hang" => {
@@ -172,7 +176,7 @@ async fn tools_are_run_in_order_and_their_answers_sent_back() {
     assert!(json["parts"][0]["ms"].is_u64());
     let params = &json["requestParams"];
     assert_eq!((&params["temperature"], &params["model"]), (&json!(0.5), &json!("m")));
-    assert_eq!(params["tools"], json!(["add", "fail", "hang", "long"]));
+    assert_eq!(params["tools"], json!(["add", "fail", "hang", "long", "huge"]));
     assert_eq!(params.get("messages"), None);
     let bodies = server.bodies();
     assert_eq!(
@@ -321,8 +325,66 @@ async fn after_eight_rounds_the_model_has_to_answer() {
     ])
     .await;
     let (all, result) = talk(&server.endpoint(), asked(json!({})), Arc::new(Bench::default())).await;
-    assert!(matches!(all.last(), Some(Event::Done { .. })));
+    assert_eq!(kind(&all), Some(ProviderErrorKind::Truncated));
+    assert!(result.truncated);
     assert_eq!((server.bodies().len(), result.tool_trace.len()), (9, 8));
+    assert_eq!(result.usage.output, 9);
+    let error = result.error.unwrap();
+    assert!(
+        error.contains("gave no answer") && error.contains("8 rounds"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn answers_of_tools_are_bounded_together() {
+    let many: Vec<Value> = (0..32)
+        .map(|at| call(at, &format!("x{at}"), "huge", &json!({})))
+        .collect();
+    let server = serving(vec![
+        delta("Let me see.") + &calls(many.into()) + &end("tool_calls", 1, 1),
+    ])
+    .await;
+    let bench = Arc::new(Bench::default());
+    let (all, result) = talk(&server.endpoint(), asked(json!({})), bench.clone()).await;
+    assert_eq!(kind(&all), Some(ProviderErrorKind::Truncated));
+    assert!(result.truncated);
+    assert_eq!((result.text.as_str(), result.usage.output), ("Let me see.", 1));
+    // 32 answers of 256 KiB and the words that they were cut are just above 8 MiB; 31 are below.
+    assert_eq!((bench.calls.lock().len(), result.tool_trace.len()), (32, 32));
+    let error = result.error.unwrap();
+    assert!(
+        error.contains("more than 8 MiB") && error.contains("what had arrived is kept"),
+        "{error}"
+    );
+    assert_eq!(server.bodies().len(), 1);
+}
+
+#[tokio::test]
+async fn calls_beyond_32_at_once_are_answered_and_not_run() {
+    let many: Vec<Value> = (0..40)
+        .map(|at| call(at, &format!("x{at}"), "add", &json!({})))
+        .collect();
+    let server = serving(vec![
+        calls(many.into()) + &end("tool_calls", 1, 1),
+        delta("ok") + &stop(),
+    ])
+    .await;
+    let bench = Arc::new(Bench::default());
+    let (_, result) = talk(&server.endpoint(), asked(json!({})), bench.clone()).await;
+    assert_eq!((result.text.as_str(), &result.error), ("ok", &None));
+    assert_eq!((bench.calls.lock().len(), result.tool_trace.len()), (32, 40));
+    let sent = &server.bodies()[1]["messages"];
+    // The question, the model's turn, and an answer to each call.
+    assert_eq!(
+        (sent.as_array().unwrap().len(), &sent[33]["content"]),
+        (42, &json!("0"))
+    );
+    for at in 34..42 {
+        assert_eq!(sent[at]["tool_call_id"], format!("x{}", at - 2));
+        let said = sent[at]["content"].as_str().unwrap();
+        assert!(said.contains("at most 32"), "{said}");
+    }
 }
 
 #[tokio::test]
