@@ -134,3 +134,40 @@ async fn without_an_archive_everything_fails_plainly() {
         says(error, "zipBase64");
     }
 }
+
+/// However one call asks, it may have 1 GiB inflated. The entry breaks off at its first byte, so that asking for its
+/// 16 MiB takes no time.
+#[tokio::test]
+async fn what_one_call_may_inflate_is_bounded() {
+    use std::io::Write;
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    writer
+        .start_file("bad.txt", zip::write::SimpleFileOptions::default())
+        .unwrap();
+    writer.write_all(&vec![0; 16 << 20]).unwrap();
+    let mut bytes = writer.finish().unwrap().into_inner();
+    // Behind the local header: a kind of block that does not exist.
+    let name = u16::from_le_bytes([bytes[26], bytes[27]]) as usize;
+    let extra = u16::from_le_bytes([bytes[28], bytes[29]]) as usize;
+    bytes[30 + name + extra] = 7;
+    for ask in [
+        "z.read('bad.txt')",
+        "z.readBytes('bad.txt')",
+        "z.readChunk('bad.txt', 16777215, 1)",
+        "z.image('bad.txt')",
+        "z.entries()",
+    ] {
+        let mut house = house(&[]);
+        house.archive = Some(Arc::new(
+            archive::Archive::open(bytes.clone(), archive::Limits::contract()).unwrap(),
+        ));
+        let body = format!(
+            "{THROWN}const z = host.zip; const said = [];
+            for (let i = 0; i < 65; i++) said.push(await thrown(() => {ask})); return said"
+        );
+        let said = house.does(ZIP, &body, json!(null)).await.unwrap();
+        let over = |at: usize| said[at].as_str().is_some_and(|text| text.contains("1024 MiB"));
+        assert!(!over(63), "{ask} {}", said[63]);
+        assert!(over(64), "{ask} {}", said[64]);
+    }
+}
