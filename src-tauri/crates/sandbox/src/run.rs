@@ -212,8 +212,9 @@ pub async fn run(
     };
     let result = tokio::select! {
         biased;
-        result = talk(&mut worker, lock, held, call, host, &mut clock) => result,
+        // First: on a busy machine a worker can be given its last answer and reply to it between two looks.
         failure = ended_from_outside => Err(Stopped::Failure(failure)),
+        result = talk(&mut worker, lock, held, call, host, &mut clock) => result,
     };
     clock.stop();
     let running = clock.used();
