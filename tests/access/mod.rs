@@ -141,12 +141,7 @@ pub const WANT: &[(&str, &str, &str, &[Who])] = &[
         "/v1/apps/alpha/plugins/x/tools/y",
         PERSON,
     ),
-    (
-        "POST",
-        "/v1/data-updates/{app}",
-        "/v1/data-updates/alpha",
-        PERSON,
-    ),
+    ("POST", "/v1/data-updates/{app}", "/v1/data-updates/alpha", PERSON),
     (
         "POST",
         "/v1/plugins/{plugin}/revoke",
