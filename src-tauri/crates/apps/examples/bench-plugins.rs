@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apps::budget::{BudgetLimits, Budgets};
+use apps::budget::Budgets;
 use apps::host::{Beyond, Entry, Generation};
 use apps::permission::Permissions;
 use apps::plugin_call::{Plugins, Target};
 use apps::route::RouteRequest;
 use apps::workspace::Workspace;
-use db::Db;
+use db::{Db, UsageLimits};
 use net::{Attempt, ConnectionLog, End, Net};
 use policy::{AccountId, AppId, CallContext, Caller, Capability, HostPolicy, PluginId};
 use sandbox::{Pool, PoolOptions};
@@ -93,7 +93,7 @@ impl House {
             db.decide(&account, &app, &plugin, code, &granted, &[], "bench")?;
         }
         let permissions = Arc::new(Permissions::new(db.clone(), HostPolicy::default()));
-        let budgets = Arc::new(Budgets::new(db.clone(), BudgetLimits::default()));
+        let budgets = Arc::new(Budgets::new(db.clone(), UsageLimits::default()));
         let pool = Pool::new(PoolOptions {
             worker,
             max_alive: 8,

@@ -2,26 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use db::{Db, DbError, Usage, UsageLimits, utc_day};
+use db::{Db, DbError, Usage, UsageLimits, now_ms, utc_day};
 use files::GuestFolder;
 use parking_lot::Mutex;
 use policy::{AccountId, AppId};
 use serde_json::{Value, json};
-
-/// What one app may use from midnight to midnight (UTC), unless the person set other limits for it. `None`: no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BudgetLimits {
-    /// Model requests, embeddings among them.
-    pub model_calls: Option<u64>,
-    /// Tokens in and out, as the model servers count them.
-    pub tokens: Option<u64>,
-    /// Bytes of bodies, sent and received.
-    pub network_bytes: Option<u64>,
-    /// Bytes in the app's data folder. At any time, not in one day.
-    pub disk_bytes: Option<u64>,
-}
 
 /// What is counted by the day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,14 +56,14 @@ impl Spend {
 /// The budgets of every app.
 pub struct Budgets {
     db: Arc<Db>,
-    limits: BudgetLimits,
+    limits: UsageLimits,
     /// One lock per app, by `account/app`, held from counting its folder to writing in it.
     gates: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
 impl Budgets {
     /// `limits` count for every app that the person set no others for.
-    pub fn new(db: Arc<Db>, limits: BudgetLimits) -> Self {
+    pub fn new(db: Arc<Db>, limits: UsageLimits) -> Self {
         Self {
             db,
             limits,
@@ -88,12 +74,7 @@ impl Budgets {
     /// The limits that count for an app.
     pub fn limits(&self, account: &AccountId, app: &AppId) -> Result<UsageLimits, DbError> {
         let own = self.db.budgets(account, app)?;
-        Ok(own.unwrap_or(UsageLimits {
-            model_calls: self.limits.model_calls,
-            tokens: self.limits.tokens,
-            network_bytes: self.limits.network_bytes,
-            disk_bytes: self.limits.disk_bytes,
-        }))
+        Ok(own.unwrap_or(self.limits))
     }
 
     /// Takes `amount` from what is left of today, before it is spent; 0 asks whether anything is left. The error says
@@ -188,13 +169,12 @@ impl Budgets {
 }
 
 fn today() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    utc_day(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    utc_day(now_ms())
 }
 
-/// `YYYY-MM-DD` of a day since the epoch, by the proleptic Gregorian calendar (days are counted from 0000-03-01, so that
+/// `YYYY-MM-DD` of a day since the Unix epoch, by the proleptic Gregorian calendar (days are counted from 0000-03-01, so that
 /// the leap day is the last of its year).
-fn date(day: i64) -> String {
+pub fn date(day: i64) -> String {
     let days = day + 719_468;
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);
@@ -239,7 +219,7 @@ mod tests {
         let account = AccountId::random();
         db.add_account(&account, "zoe", "admin").unwrap();
         let (app, other) = (AppId::parse("alpha").unwrap(), AppId::parse("beta").unwrap());
-        let limits = BudgetLimits {
+        let limits = UsageLimits {
             model_calls: Some(2),
             tokens: Some(100),
             network_bytes: Some(10),

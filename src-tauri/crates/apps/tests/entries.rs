@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use apps::budget::{BudgetLimits, Budgets};
+use apps::budget::Budgets;
 use apps::host::Beyond;
 use apps::permission::Permissions;
 use apps::plugin_call::{Hook, Plugins, Target};
 use apps::route::RouteRequest;
 use apps::workspace::{PluginOnDisk, Workspace};
 use archive::Archive;
-use db::Db;
+use db::{Db, UsageLimits};
 use host_kit::{Shared, World, zip};
 use net::{Attempt, ConnectionLog, End, Net};
 use parking_lot::Mutex;
@@ -213,7 +213,7 @@ impl House {
         });
         let wire = Arc::new(Wire::default());
         let permissions = Permissions::new(db.clone(), policy);
-        let budgets = Budgets::new(db.clone(), BudgetLimits::default());
+        let budgets = Budgets::new(db.clone(), UsageLimits::default());
         let plugins = Plugins::with_prelude(
             pool,
             db.clone(),

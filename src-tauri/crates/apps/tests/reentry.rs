@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use apps::budget::{BudgetLimits, Budgets};
+use apps::budget::Budgets;
 use apps::host::{Beyond, Entry, Generation, Part};
 use apps::permission::Permissions;
 use apps::plugin_call::{Hook, Plugins, Target};
 use apps::route::RouteRequest;
 use apps::workspace::{PluginOnDisk, Workspace};
-use db::Db;
+use db::{Db, UsageLimits};
 use host_kit::Lines;
 use net::Net;
 use parking_lot::Mutex;
@@ -146,7 +146,7 @@ impl House {
             db.clone(),
             Net::new(Arc::new(Lines::default())),
             Arc::new(Permissions::new(db.clone(), HostPolicy::default())),
-            Arc::new(Budgets::new(db.clone(), BudgetLimits::default())),
+            Arc::new(Budgets::new(db.clone(), UsageLimits::default())),
         );
         Arc::new_cyclic(|me| House {
             me: me.clone(),

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use accounts::{SetupToken, Throttle};
-use apps::budget::{BudgetLimits, Budgets};
+use apps::budget::Budgets;
 use apps::permission::Permissions;
 use apps::plugin_call::Plugins;
 use db::Db;
@@ -147,7 +147,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
     });
     let net = net::Net::new(activity.clone());
     let permissions = Arc::new(Permissions::new(db.clone(), config.plugins.clone()));
-    let budgets = Arc::new(Budgets::new(db.clone(), limits(&config)));
+    let budgets = Arc::new(Budgets::new(db.clone(), config.budgets));
     let engine = Engine(Arc::new(Inner {
         vault: Vault::open(options.keychain, &vault_name(&db, &owner.id)?),
         plugins: Plugins::new(pool, db.clone(), net.clone(), permissions, budgets),
@@ -174,16 +174,6 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         _lock: lock,
     }));
     Ok(engine.with_router())
-}
-
-fn limits(config: &Config) -> BudgetLimits {
-    let limits = config.budgets;
-    BudgetLimits {
-        model_calls: limits.model_calls,
-        tokens: limits.tokens,
-        network_bytes: limits.network_bytes,
-        disk_bytes: limits.disk_bytes,
-    }
 }
 
 /// The accounts that have a folder in `home`.

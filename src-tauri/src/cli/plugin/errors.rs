@@ -46,22 +46,8 @@ pub async fn show(door: &Door, app: &str, only: Option<&str>) -> Result<bool, Wr
 fn time(at: i64) -> String {
     let seconds = at.div_euclid(1000);
     let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days to a date in the Gregorian calendar: years begin in March, so that the leap day is their last.
-    let era_days = days + 719_468;
-    let era = era_days.div_euclid(146_097);
-    let day_of_era = era_days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    format!("{} {hour:02}:{minute:02}:{second:02} UTC", apps::budget::date(days))
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use apps::budget::{BudgetLimits, Budgets};
+use apps::budget::Budgets;
 use apps::host::{Beyond, Entry, Generation, Guest, GuestHost, Part, Results};
 use apps::permission::Permissions;
 use archive::Archive;
-use db::Db;
+use db::{Db, UsageLimits};
 use files::{Folder, GuestFolder};
 use net::{Attempt, ConnectionLog, End, Net};
 use parking_lot::Mutex;
@@ -145,7 +145,7 @@ pub struct House {
     pub lines: Arc<Lines>,
     pub net: Net,
     pub policy: HostPolicy,
-    pub limits: BudgetLimits,
+    pub limits: UsageLimits,
     pub account: AccountId,
     pub app: AppId,
     pub plugin: PluginId,
@@ -184,7 +184,7 @@ impl House {
             net: Net::new(lines.clone()),
             lines,
             policy: HostPolicy::default(),
-            limits: BudgetLimits::default(),
+            limits: UsageLimits::default(),
             account,
             app: AppId::parse("alpha").unwrap(),
             plugin: PluginId::parse("p").unwrap(),
