@@ -72,23 +72,16 @@ impl Activity {
     /// Writes down that a person ended what an app had running.
     pub fn stopped(&self, context: &CallContext, app: &AppId, count: usize) {
         self.add(&NewActivity {
-            account: context.account.clone(),
-            kind: "stop",
-            caller: context.chain.last().map(policy::Caller::label).unwrap_or_default(),
-            chain: context.chain_label(),
-            trace: context.trace.as_str().to_owned(),
             app: Some(app.to_string()),
-            target: "everything this app had running".into(),
-            outcome: "done".into(),
             detail: Some(format!("{count} calls and answers were ended")),
+            ..line(context, "stop", "everything this app had running", "done")
         });
     }
 
     /// Writes a refusal. A caller that is refused all the time gets one line with a count now and then, so that it can
     /// neither fill the disk nor bury other lines.
     pub fn refused(&self, context: &CallContext, target: &str, why: &str) {
-        let caller = context.chain.last();
-        let label = caller.map(policy::Caller::label).unwrap_or_default();
+        let label = context.chain.last().map(policy::Caller::label).unwrap_or_default();
         let Some(missed) = self.floods.lock().admit(&label, Instant::now()) else {
             return;
         };
@@ -98,17 +91,31 @@ impl Activity {
                 " (and {missed} more refusals of this caller since its last line)"
             ));
         }
+        let target: String = without_tokens(target).chars().take(300).collect();
         self.add(&NewActivity {
-            account: context.account.clone(),
-            kind: "refusal",
-            caller: label,
-            chain: context.chain_label(),
-            trace: context.trace.as_str().to_owned(),
-            app: caller.and_then(|c| c.app()).map(ToString::to_string),
-            target: without_tokens(target).chars().take(300).collect(),
-            outcome: "refused".into(),
             detail: Some(detail),
+            ..line(context, "refusal", target, "refused")
         });
+    }
+}
+
+/// A line about what the innermost caller of `context` does, with whom it came through and the app it is for.
+pub fn line(context: &CallContext, kind: &'static str, target: impl Into<String>, outcome: &str) -> NewActivity {
+    NewActivity {
+        account: context.account.clone(),
+        kind,
+        caller: context.chain.last().map(policy::Caller::label).unwrap_or_default(),
+        chain: context.chain_label(),
+        trace: context.trace.as_str().to_owned(),
+        app: context
+            .chain
+            .iter()
+            .rev()
+            .find_map(|c| c.app())
+            .map(ToString::to_string),
+        target: target.into(),
+        outcome: outcome.to_owned(),
+        detail: None,
     }
 }
 

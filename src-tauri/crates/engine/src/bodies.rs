@@ -69,11 +69,7 @@ impl Bodies {
                 format!("The request is over {} MiB, or broke off.", limit >> 20),
             )
         };
-        let own = if import {
-            self.all.clone()
-        } else {
-            self.of(account, app)
-        };
+        let own = (!import).then(|| self.of(account, app));
         let (mut read, mut held) = (BytesMut::new(), Held::default());
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| too_large())?.into_data() else {
@@ -85,10 +81,9 @@ impl Bodies {
             while (held.0.len() + 1) * STEP < read.len() + data.len() {
                 let taking = async {
                     let everyones = self.all.clone().acquire_owned().await.ok()?;
-                    let mine = if import {
-                        None
-                    } else {
-                        own.clone().acquire_owned().await.ok()
+                    let mine = match &own {
+                        Some(room) => Some(room.clone().acquire_owned().await.ok()?),
+                        None => None,
                     };
                     Some((everyones, mine))
                 };

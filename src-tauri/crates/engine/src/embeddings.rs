@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use apps::budget::Spend;
 use db::{ActivityEnd, ConnectionRow, NewActivity};
-use policy::{AccountId, CallContext, Caller};
+use policy::{AccountId, CallContext};
 use serde_json::{Value, json};
 
 use crate::Engine;
+use crate::activity::line;
+use crate::generate::BYTES_PER_TOKEN;
 
-/// Bytes of text that are taken for a token.
-const BYTES_PER_TOKEN: u64 = 4;
 /// Texts of one request.
 const TEXTS: usize = 2048;
 
@@ -44,22 +44,11 @@ impl Engine {
             let bytes: usize = texts.iter().map(String::len).sum();
             budgets.add(&account, app, Spend::Tokens, (bytes as u64).div_ceil(BYTES_PER_TOKEN));
         }
+        let target = format!("{}/{}", row.id, model.as_deref().unwrap_or("embeddings"));
         let began = Instant::now();
         let line = self.activity().add(&NewActivity {
-            account: Some(account.clone()),
-            kind: "model",
-            caller: context.chain.last().map(Caller::label).unwrap_or_default(),
-            chain: context.chain_label(),
-            trace: context.trace.as_str().to_owned(),
-            app: context
-                .chain
-                .iter()
-                .rev()
-                .find_map(|c| c.app())
-                .map(ToString::to_string),
-            target: format!("{}/{}", row.id, model.as_deref().unwrap_or("embeddings")),
-            outcome: "running".into(),
             detail: Some(format!("embeddings of {} texts", texts.len())),
+            ..line(context, "model", target, "running")
         });
         let found = providers::embed(context, self.net(), &endpoint, model.as_deref(), &texts).await;
         let detail = found.as_ref().err().map(ToString::to_string);

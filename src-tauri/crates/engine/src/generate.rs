@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 use apps::budget::Spend;
 use apps::host::Entry;
 use apps::plugin_call::Hook;
-use db::{ActivityEnd, NewActivity};
+use db::ActivityEnd;
 use futures::StreamExt;
-use policy::{AccountId, AppId, CallContext, Caller};
+use policy::{AccountId, AppId, CallContext};
 use providers::{Event as ModelEvent, EventStream, GenerateRequest, StreamDecoder, demo};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Engine;
+use crate::activity::line;
 use crate::bus::Event;
 use crate::models::{DEMO, MODEL_LIMIT, Target};
 use crate::plugins::hooks::Asking;
@@ -24,7 +26,7 @@ const BUS_PAUSE: Duration = Duration::from_millis(20);
 /// Tokens of one request that are believed: ten times what the largest window of a known model holds.
 const TOKENS_AT_MOST: u64 = 100_000_000;
 /// Bytes of text that are taken for a token where nobody counted: about what English text has.
-const BYTES_PER_TOKEN: u64 = 4;
+pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 /// Tools one request may bring of its own (contract section 3.4).
 const OWN_TOOLS: usize = 16;
 
@@ -74,7 +76,7 @@ impl Engine {
 
 /// Reads a request, for its errors too.
 pub(crate) fn check(request: &Value) -> Result<GenerateRequest, String> {
-    let parsed: GenerateRequest = serde_json::from_value(request.clone())
+    let parsed = GenerateRequest::deserialize(request)
         .map_err(|e| format!("host.llm: this request cannot be read: {e}. It needs messages: [{{role, content}}]"))?;
     if parsed.model.as_deref().is_some_and(|model| model.len() > MODEL_LIMIT) {
         return Err(format!("host.llm: a model's name has at most {MODEL_LIMIT} characters"));
@@ -137,17 +139,10 @@ impl Run {
             label,
             target,
         } = ready;
-        let line = self.engine.activity().add(&NewActivity {
-            account: Some(self.account.clone()),
-            kind: "model",
-            caller: self.context.chain.last().map(Caller::label).unwrap_or_default(),
-            chain: self.context.chain_label(),
-            trace: self.context.trace.as_str().to_owned(),
-            app: self.app.as_ref().map(ToString::to_string),
-            target: label.clone(),
-            outcome: "running".into(),
-            detail: None,
-        });
+        let line = self
+            .engine
+            .activity()
+            .add(&line(&self.context, "model", label.as_str(), "running"));
         let prefill = parsed.assistant_prefill.clone();
         let sent: usize = parsed.messages.iter().map(|message| message.content.len()).sum();
         let decoder = parsed.stream_decode.as_ref().map(StreamDecoder::new);

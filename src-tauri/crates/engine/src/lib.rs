@@ -151,7 +151,7 @@ impl Engine {
     /// Opens a home, making it when it is new. One process may have it open at a time.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
         let engine = blocking(move || home::open(options)).await?;
-        // What an earlier run left undone comes before the first request, but no request waits for it.
+        // Begun at once, but no request waits for what an earlier run left undone.
         let of = engine.clone();
         tokio::spawn(async move { of.finish_updates().await });
         tokio::spawn(plugins::ticks::run(Arc::downgrade(&engine.0)));

@@ -12,6 +12,7 @@ use secrets::Origin;
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::activity::line;
 use crate::error::ApiError;
 use crate::held::Held;
 use crate::{BRIDGE, Engine, PageDoor, blocking};
@@ -78,15 +79,10 @@ impl Engine {
             detail.push_str(&format!(" (and {missed} more failures since the last line)"));
         }
         self.activity().add(&NewActivity {
-            account: context.account.clone(),
-            kind: "error",
             caller,
-            chain: context.chain_label(),
-            trace: context.trace.as_str().to_owned(),
             app: Some(app.to_string()),
-            target: target.to_owned(),
-            outcome: "failed".into(),
             detail: Some(detail),
+            ..line(context, "error", target, "failed")
         });
     }
 }

@@ -101,7 +101,7 @@ impl Engine {
             app: of.app.clone(),
             plugin,
         };
-        if self.every(&room, &of).is_none() || !self.enabled(account, &of.app, &of.plugin) {
+        if self.every(&room, &of).is_none() {
             return;
         }
         let context = CallContext::root(&Caller::Engine {

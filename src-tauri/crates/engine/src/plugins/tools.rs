@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::Owned;
 use crate::Engine;
+use crate::activity::line;
 
 /// Tools of other plugins that one request may carry.
 const SIBLING_TOOLS: usize = 64;
@@ -109,21 +110,13 @@ impl ToolBox for Tools {
         if !engine
             .plugins()
             .allowed(account, &of.app, &of.plugin, Capability::Tools)
-            || !engine.enabled(account, &of.app, &of.plugin)
         {
             return wrong(format!("The tool \"{name}\" is no longer allowed."));
         }
-        let caller = self.context.chain.last().map(Caller::label).unwrap_or_default();
         let line = engine.activity().add(&NewActivity {
-            account: Some(account.clone()),
-            kind: "tool",
-            caller,
             chain: format!("{} > plugin:{}/{}", self.context.chain_label(), of.app, of.plugin.id),
-            trace: self.context.trace.as_str().to_owned(),
             app: Some(of.app.to_string()),
-            target: name.to_owned(),
-            outcome: "running".into(),
-            detail: None,
+            ..line(&self.context, "tool", name, "running")
         });
         let answer = match engine.room(account) {
             Ok(room) => match engine.plugins().tool(&room.target(&self.context, of), name, args).await {

@@ -5,10 +5,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use files::FileError;
-use http::StatusCode;
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
-};
+use http::{HeaderValue, StatusCode};
 use net::{Fetch, Granted, HostPattern, Reach};
 use policy::{Callers, Capability, Condition};
 use serde::Deserialize;
@@ -21,6 +18,7 @@ use apps::plugin_call::global_id;
 
 use crate::door::{AppOf, Asked, Context, Table};
 use crate::error::{Answer, ApiError};
+use crate::routes::inert;
 use crate::{Engine, blocking};
 
 pub fn routes(table: Table) -> Table {
@@ -63,18 +61,8 @@ struct MediaPath {
     name: String,
 }
 
-/// Headers of a picture: nothing in it runs, whatever it turns out to be.
 fn picture(kind: &'static str, cache: &'static str, bytes: impl Into<Body>) -> Response {
-    let headers: [(HeaderName, HeaderValue); 4] = [
-        (CONTENT_TYPE, HeaderValue::from_static(kind)),
-        (
-            CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static("sandbox; default-src 'none'"),
-        ),
-        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        (CACHE_CONTROL, HeaderValue::from_static(cache)),
-    ];
-    (StatusCode::OK, headers, bytes.into()).into_response()
+    (inert(HeaderValue::from_static(kind), cache), bytes.into()).into_response()
 }
 
 /// The media type of one of the four kinds of pictures that are passed on.

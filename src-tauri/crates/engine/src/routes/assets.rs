@@ -5,9 +5,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
-use http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use policy::{AccountId, AppId, Caller, Callers, Condition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::door::{Asked, Asker, Table};
 use crate::error::{Answer, ApiError};
+use crate::routes::inert;
 use crate::{Engine, blocking};
 
 pub fn routes(table: Table) -> Table {
@@ -136,26 +135,10 @@ async fn get(State(engine): State<Engine>, asker: Asker, Path(id): Path<String>)
         .iter()
         .any(|k| kind.starts_with(k))
         || kind == "text/plain";
-    let headers = [
-        (
-            CONTENT_TYPE,
-            HeaderValue::from_str(&row.mime).unwrap_or(HeaderValue::from_static("application/octet-stream")),
-        ),
-        (
-            CONTENT_DISPOSITION,
-            HeaderValue::from_static(if shown { "inline" } else { "attachment" }),
-        ),
-        (
-            CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static("sandbox; default-src 'none'"),
-        ),
-        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        (
-            CACHE_CONTROL,
-            HeaderValue::from_static("private, max-age=31536000, immutable"),
-        ),
-    ];
-    Ok((headers, Body::from(bytes)).into_response())
+    let kind = HeaderValue::from_str(&row.mime).unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let disposition = HeaderValue::from_static(if shown { "inline" } else { "attachment" });
+    let headers = inert(kind, "private, max-age=31536000, immutable");
+    Ok((headers, [(CONTENT_DISPOSITION, disposition)], Body::from(bytes)).into_response())
 }
 
 #[cfg(test)]

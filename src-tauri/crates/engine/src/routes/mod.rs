@@ -13,12 +13,29 @@ mod plugins;
 mod settings;
 
 use axum::Router;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use policy::Access;
 
 use crate::Engine;
 use crate::door::Table;
 
 pub(crate) use plugins::app_or_shelf;
+
+/// Headers of what an app, a plugin or the network made: whatever type it claims, a browser that shows it runs and loads
+/// nothing.
+fn inert(kind: HeaderValue, cache: &'static str) -> [(HeaderName, HeaderValue); 4] {
+    [
+        (CONTENT_TYPE, kind),
+        (
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static("sandbox; default-src 'none'"),
+        ),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (CACHE_CONTROL, HeaderValue::from_static(cache)),
+    ]
+}
 
 /// The router and the access table, made by one registration.
 pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {

@@ -9,7 +9,7 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::HeaderValue;
 use percent_encoding::percent_decode_str;
 use policy::{AccountId, CallContext, Callers, Capability, Condition, is_management_head};
 use serde::Deserialize;
@@ -22,6 +22,7 @@ use crate::door::{AppOf, Context, Given, Table};
 use crate::error::{Answer, ApiError};
 use crate::plugins::Owned;
 use crate::routes::events::{data, event_stream};
+use crate::routes::inert;
 use crate::streams::Place;
 use apps::route::{RouteAnswer, RouteRequest};
 use archive::Archive;
@@ -380,16 +381,7 @@ fn reply(answer: RouteAnswer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
     let kind = HeaderValue::from_str(&answer.content_type)
         .unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
-    let headers = [
-        (CONTENT_TYPE, kind),
-        (
-            CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static("sandbox; default-src 'none'"),
-        ),
-        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    (status, headers, Body::from(answer.body)).into_response()
+    (status, inert(kind, "no-store"), Body::from(answer.body)).into_response()
 }
 
 #[cfg(test)]
