@@ -1,5 +1,5 @@
 //! What has to be on the machine before anything builds: Debian packages, Node, npm packages, cargo-deny, a Python
-//! environment with a model server for the tests.
+//! environment with model servers for the tests.
 
 use std::env;
 use std::fs;
@@ -62,6 +62,7 @@ pub fn for_test(place: &Place) -> Result<(), String> {
     debian(place, &[RUN_PACKAGES, TEST_PACKAGES])?;
     node(place)?;
     npm_ci(place, "tests/browser")?;
+    npm_ci(place, "tests/foreign")?;
     venv(place)
 }
 
@@ -197,14 +198,14 @@ pub fn interface_folders(place: &Place) -> Vec<&'static str> {
         .collect()
 }
 
-/// The model server of the tests, in a Python environment of its own.
+/// The model servers of the tests, in a Python environment of their own.
 fn venv(place: &Place) -> Result<(), String> {
     let wanted = fs::read_to_string(place.root.join("tests/requirements.txt"))
         .map_err(|e| format!("tests/requirements.txt cannot be read: {e}"))?;
     let venv = place.venv();
     let stamp = venv.join("requirements.txt");
     let python = venv.join("bin/python3");
-    let works = || step::output(command(&place.root, &python, &["-c", "import llmock"])).is_ok();
+    let works = || step::output(command(&place.root, &python, &["-c", "import llmock, fakellm"])).is_ok();
     if fs::read_to_string(&stamp).is_ok_and(|have| have == wanted) && works() {
         return Ok(());
     }

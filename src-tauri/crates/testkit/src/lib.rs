@@ -1,10 +1,13 @@
 //! What the black-box tests share: a home of their own, the built program started on it, callers over real sockets, a
-//! model server that does exactly what a test says, and a look at the processes behind it all. Everything blocks, with
-//! deadlines, on plain threads, so that a test reads from top to bottom.
+//! model server that does exactly what a test says, model servers that nobody here wrote, and a look at the processes
+//! behind it all. Everything blocks, with deadlines, on plain threads, so that a test reads from top to bottom.
 
+pub mod fakellm;
 pub mod folders;
+mod foreign;
 pub mod http;
 pub mod llmock;
+pub mod mock_llm;
 pub mod model;
 pub mod process;
 pub mod program;

@@ -143,7 +143,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: std::io::Result<Output>) -> Self {
+    pub(crate) fn of(output: std::io::Result<Output>) -> Self {
         let output = output.expect("the program starts");
         Self {
             ok: output.status.success(),
