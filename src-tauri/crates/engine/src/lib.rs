@@ -37,7 +37,7 @@ use db::{ConnectionRow, Db};
 use http::{Request, Response};
 use parking_lot::{Mutex, RwLock};
 use policy::{Access, AccountId, AppId, CallContext, Caller};
-use secrets::{KeyHandle, Origin, Vault};
+use secrets::{Bound, KeyHandle, Vault};
 use serde_json::json;
 use tower::ServiceExt;
 use url::Url;
@@ -245,8 +245,8 @@ impl Engine {
 
     /// The key of a connection, if there is one for the address the connection has now.
     pub(crate) fn key_of(&self, account: &AccountId, row: &ConnectionRow) -> Option<KeyHandle> {
-        let origin = Origin::of(&Url::parse(&row.base_url).ok()?).ok()?;
-        self.vault().handle(&Self::key_id(account, &row.id), &origin)
+        let bound = Bound::of(&Url::parse(&row.base_url).ok()?).ok()?;
+        self.vault().handle(&Self::key_id(account, &row.id), bound)
     }
 
     /// Counts the changes of what plugins there are and what they may do.

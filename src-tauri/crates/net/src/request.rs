@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use secrets::{KeyHandle, Origin};
+use secrets::KeyHandle;
 use url::Url;
 
 use crate::mask::Mask;
@@ -86,18 +86,18 @@ impl Request {
         })
     }
 
-    /// The headers for a request to `origin`. Secrets that go out are noted in `mask`.
-    pub(crate) fn headers_for(&self, origin: &Origin, mask: &mut Mask) -> Result<HeaderMap, String> {
+    /// The headers for a request to `url`. Secrets that go out are noted in `mask`.
+    pub(crate) fn headers_for(&self, url: &Url, mask: &mut Mask) -> Result<HeaderMap, String> {
         let mut map = HeaderMap::with_capacity(self.headers.len());
         for (name, value) in &self.headers {
             let unusable = || format!("the value of the header \"{name}\" cannot be sent");
             let value = match value {
                 HeaderOut::Text(text) => HeaderValue::from_bytes(text.as_bytes()).map_err(|_| unusable())?,
                 HeaderOut::Secret { handle, prefix } => {
-                    let secret = handle.reveal_to_net(origin).ok_or_else(|| {
+                    let secret = handle.reveal_to_net(url).ok_or_else(|| {
                         format!(
                             "the secret for the header \"{name}\" is kept for {} and no other address, or was removed",
-                            handle.origin()
+                            handle.bound()
                         )
                     })?;
                     let value = secret_value(prefix, &secret).ok_or_else(unusable)?;

@@ -35,7 +35,7 @@ pub struct Outgoing {
     pub url: CheckedUrl,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// Attached only when it is bound to the very origin of `url`; otherwise nothing is sent at all.
+    /// Attached only when what it is bound to covers `url`; otherwise nothing is sent at all.
     pub key: Option<KeyHandle>,
     pub key_style: KeyStyle,
     /// For looking the name up and connecting, TLS included.
@@ -311,9 +311,9 @@ impl Net {
 fn key_header(handle: &KeyHandle, style: &KeyStyle, url: &CheckedUrl) -> Result<(HeaderName, HeaderValue), NetError> {
     let unusable = || NetError::KeyBound {
         url: url.shown(),
-        bound: handle.origin().to_string(),
+        bound: handle.bound().to_string(),
     };
-    let key = handle.reveal_to_net(url.origin()).ok_or_else(unusable)?;
+    let key = handle.reveal_to_net(url.url()).ok_or_else(unusable)?;
     let (name, prefix) = match style {
         KeyStyle::Bearer => (AUTHORIZATION, "Bearer "),
         KeyStyle::Header(name) => (name.clone(), ""),

@@ -141,7 +141,7 @@ impl Net {
             let method = request.method.clone();
             let refuse = |error: NetError| refuse(error, method.as_str(), purpose);
             let headers = request
-                .headers_for(url.origin(), &mut mask)
+                .headers_for(url.url(), &mut mask)
                 .map_err(|why| refuse(not_sent(&url, why)))?;
             let bytes = size(&headers) + url.url().as_str().len() + request.body.len();
             spend(&fetch, &url, bytes).map_err(refuse)?;

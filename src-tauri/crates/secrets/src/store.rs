@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use keyring::v1::{Entry, Error};
 
-use crate::{Origin, Secret};
+use crate::{Bound, Origin, Secret};
 
-/// First line of every entry, so that a later form can be told from this one.
-const FORM: &str = "chrysalis-key-1";
+/// First line of every entry, so that forms can be told apart.
+const FORM: &str = "chrysalis-key-2";
+/// That of version 0.1: its second line is an origin without a path.
+const OLD_FORM: &str = "chrysalis-key-1";
 
 /// How long anything waits for the keychain. A healthy one answers within 50 ms and an absent bus fails within 25 ms
 /// (measured, design/desktop.md); past this it is stuck or is asking the person for a password.
@@ -82,8 +84,8 @@ pub(crate) fn on_a_thread<T: Send + 'static>(
     })
 }
 
-pub(crate) fn write(service: &str, id: &str, origin: &Origin, key: &Secret) -> Result<(), Trouble> {
-    let mut body = format!("{FORM}\n{origin}\n").into_bytes();
+pub(crate) fn write(service: &str, id: &str, bound: &Bound, key: &Secret) -> Result<(), Trouble> {
+    let mut body = format!("{FORM}\n{bound}\n").into_bytes();
     body.extend_from_slice(key.expose_to_net());
     let body = Secret::from_bytes(body);
     let entry = Entry::new(service, id).map_err(trouble)?;
@@ -99,7 +101,7 @@ pub(crate) fn write(service: &str, id: &str, origin: &Origin, key: &Secret) -> R
 }
 
 /// `Ok(None)` when there is no entry under this id.
-pub(crate) fn read(service: &str, id: &str) -> Result<Option<(Origin, Secret)>, Trouble> {
+pub(crate) fn read(service: &str, id: &str) -> Result<Option<(Bound, Secret)>, Trouble> {
     let entry = Entry::new(service, id).map_err(trouble)?;
     let body = match entry.get_secret() {
         Ok(body) => Secret::from_bytes(body),
@@ -108,16 +110,16 @@ pub(crate) fn read(service: &str, id: &str) -> Result<Option<(Origin, Secret)>, 
     };
     let damaged = || Trouble::ThisKey("the keychain's entry for this key is damaged; save the key again".into());
     let mut lines = body.expose_to_net().splitn(3, |byte| *byte == b'\n');
-    let (Some(form), Some(origin), Some(key)) = (lines.next(), lines.next(), lines.next()) else {
+    let (Some(form), Some(bound), Some(key)) = (lines.next(), lines.next(), lines.next()) else {
         return Err(damaged());
     };
-    if form != FORM.as_bytes() {
-        return Err(damaged());
-    }
-    let origin = std::str::from_utf8(origin)
-        .ok()
-        .and_then(|text| Origin::parse(text).ok());
-    Ok(Some((origin.ok_or_else(damaged)?, Secret::from_bytes(key.to_vec()))))
+    let bound = std::str::from_utf8(bound).map_err(|_| damaged())?;
+    let bound = match form {
+        form if form == FORM.as_bytes() => Bound::parse(bound),
+        form if form == OLD_FORM.as_bytes() => Origin::parse(bound).map(Bound::from),
+        _ => return Err(damaged()),
+    };
+    Ok(Some((bound.map_err(|_| damaged())?, Secret::from_bytes(key.to_vec()))))
 }
 
 /// Succeeds when nothing is left under this id, whether or not there was something.
@@ -143,7 +145,7 @@ pub(crate) fn probe(service: &str) -> Result<(), Trouble> {
     let id = format!("probe-{}", policy::random_hex(8));
     let origin = Origin::parse("http://localhost").map_err(|error| Trouble::Refused(error.to_string()))?;
     let mark = Secret::new("probe".into());
-    write(service, &id, &origin, &mark)?;
+    write(service, &id, &origin.into(), &mark)?;
     let back = read(service, &id);
     erase(service, &id)?;
     match back? {

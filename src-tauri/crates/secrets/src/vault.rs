@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
+use url::Url;
 
 use crate::store::{self, PATIENCE, Trouble};
-use crate::{Origin, Secret};
+use crate::{Bound, Origin, Secret};
 
 /// Longest key accepted, in bytes (contract section 8).
 pub const MAX_KEY_BYTES: usize = 4096;
@@ -52,10 +53,10 @@ pub enum VaultError {
     StillInKeychain(String),
 }
 
-/// A key together with its origin. Emptied when the key is forgotten, so that a handle given out before that is empty
+/// A key together with where it may go. Emptied when the key is forgotten, so that a handle given out before that is empty
 /// too.
 struct Held {
-    origin: Origin,
+    bound: Bound,
     kept: Kept,
     key: Mutex<Option<Secret>>,
 }
@@ -133,9 +134,9 @@ impl Vault {
         }
     }
 
-    /// Keeps `secret` under `id`, for requests to `origin` only, and replaces what was there. White space around the
+    /// Keeps `secret` under `id`, for requests to what `bound` covers only, and replaces what was there. White space around the
     /// key is dropped. With no usable keychain, or when it refuses, the key is kept for this run.
-    pub fn put(&self, id: &str, origin: Origin, secret: Secret) -> Result<Kept, VaultError> {
+    pub fn put(&self, id: &str, bound: impl Into<Bound>, secret: Secret) -> Result<Kept, VaultError> {
         let text = secret.text().ok_or(VaultError::Characters)?.trim();
         if text.is_empty() {
             return Err(VaultError::Empty);
@@ -148,11 +149,12 @@ impl Vault {
             return Err(VaultError::Characters);
         }
         let key = Secret::new(text.to_owned());
+        let bound = bound.into();
         let inner = &self.0;
         let _turn = inner.writing.lock();
         // The old key must not answer for the new origin, nor the other way round, while the keychain is busy.
         inner.drop_from_memory(id, false);
-        let kept = match inner.save(id, &origin, &key) {
+        let kept = match inner.save(id, &bound, &key) {
             Ok(()) => Kept::Keychain,
             Err(trouble) => {
                 tracing::warn!(id, reason = trouble.reason(), "a key is kept for this run only");
@@ -160,7 +162,7 @@ impl Vault {
             }
         };
         let held = Held {
-            origin,
+            bound,
             kept,
             key: Mutex::new(Some(key)),
         };
@@ -188,12 +190,12 @@ impl Vault {
     }
 
     /// The key under `id`, if there is one and it is bound to exactly `expected`.
-    pub fn handle(&self, id: &str, expected: &Origin) -> Option<KeyHandle> {
+    pub fn handle(&self, id: &str, expected: impl Into<Bound>) -> Option<KeyHandle> {
         let held = self.0.find(id)?;
-        (held.origin == *expected).then_some(KeyHandle(held))
+        (held.bound == expected.into()).then_some(KeyHandle(held))
     }
 
-    /// Where the key under `id` is kept, whatever its origin.
+    /// Where the key under `id` is kept, whatever it is bound to.
     pub fn has(&self, id: &str) -> Option<Kept> {
         self.0.find(id).map(|held| held.kept)
     }
@@ -235,7 +237,7 @@ impl Inner {
         }
     }
 
-    fn save(self: &Arc<Self>, id: &str, origin: &Origin, key: &Secret) -> Result<(), Trouble> {
+    fn save(self: &Arc<Self>, id: &str, bound: &Bound, key: &Secret) -> Result<(), Trouble> {
         match self.ready() {
             // A locked keychain may have been unlocked since; anything else stays as it is until the next start.
             Ok(()) | Err(Trouble::Refused(_)) => {}
@@ -243,9 +245,9 @@ impl Inner {
         }
         let (service, name) = (self.service.clone(), id.to_owned());
         let (late, late_name) = (self.clone(), name.clone());
-        let (origin, key) = (origin.clone(), key.clone());
+        let (bound, key) = (bound.clone(), key.clone());
         let result = store::on_a_thread(
-            move || store::write(&service, &name, &origin, &key),
+            move || store::write(&service, &name, &bound, &key),
             // The person was told "for this run only": an entry that arrives after that must not stay.
             move |result| {
                 if result.is_ok() {
@@ -312,9 +314,9 @@ impl Inner {
         );
         let mut memory = self.memory.lock();
         match found {
-            Ok(Some((origin, key))) => {
+            Ok(Some((bound, key))) => {
                 let held = Arc::new(Held {
-                    origin,
+                    bound,
                     kept: Kept::Keychain,
                     key: Mutex::new(Some(key)),
                 });
@@ -337,19 +339,24 @@ impl Inner {
     }
 }
 
-/// Permission to use one key for one origin, without seeing it. Cheap to clone; empty once the key is forgotten.
+/// Permission to use one key at one address, without seeing it. Cheap to clone; empty once the key is forgotten.
 #[derive(Clone)]
 pub struct KeyHandle(Arc<Held>);
 
 impl KeyHandle {
     pub fn origin(&self) -> &Origin {
-        &self.0.origin
+        self.0.bound.origin()
     }
 
-    /// The key, for a request to exactly the origin it is bound to; `None` for any other, and once it is forgotten.
-    /// For crate `net` alone: a `tidy` test sees to it that no other crate says this name.
-    pub fn reveal_to_net(&self, target: &Origin) -> Option<Secret> {
-        if self.0.origin != *target {
+    /// What it may be sent to.
+    pub fn bound(&self) -> &Bound {
+        &self.0.bound
+    }
+
+    /// The key, for a request to `target`, when that is what it is bound to; `None` for any other address, and once it
+    /// is forgotten. For crate `net` alone: a `tidy` test sees to it that no other crate says this name.
+    pub fn reveal_to_net(&self, target: &Url) -> Option<Secret> {
+        if !self.0.bound.covers(target) {
             return None;
         }
         self.0.key.lock().clone()
@@ -366,6 +373,6 @@ impl KeyHandle {
 
 impl fmt::Debug for KeyHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyHandle({})", self.0.origin)
+        write!(f, "KeyHandle({})", self.0.bound)
     }
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use secrets::{Kept, Keychain, Origin, Secret, Vault};
+use secrets::{Kept, KeyHandle, Keychain, Origin, Secret, Vault};
+use url::Url;
 
 const PART: &str = "CHRYSALIS_KEYCHAIN_TEST_PART";
 const CANARY: &str = "sk-canary-4b1d";
@@ -15,6 +16,10 @@ const SERVICE: &str = "chrysalis-test-home";
 
 fn origin(text: &str) -> Origin {
     Origin::parse(text).unwrap()
+}
+
+fn reveal(key: &KeyHandle, at: &Origin) -> Option<Secret> {
+    key.reveal_to_net(&Url::parse(&at.to_string()).unwrap())
 }
 
 fn here() -> Origin {
@@ -130,9 +135,9 @@ fn a_real_keychain_keeps_locks_and_forgets() {
         Ok("still there, then locked out") => {
             let vault = Vault::open(Keychain::System, SERVICE);
             let key = vault.handle("c_one", &here()).expect("the key of the last session");
-            assert_eq!(key.reveal_to_net(&here()).unwrap().expose_to_net(), CANARY.as_bytes());
+            assert_eq!(reveal(&key, &here()).unwrap().expose_to_net(), CANARY.as_bytes());
             let newer = vault.handle("c_two", &here()).unwrap();
-            assert_eq!(newer.reveal_to_net(&here()).unwrap().expose_to_net(), b"newer");
+            assert_eq!(reveal(&newer, &here()).unwrap().expose_to_net(), b"newer");
             // The binding is in the keychain beside the key, so nothing outside it can point the key elsewhere.
             for other in [
                 "http://models.example:8443",
@@ -140,7 +145,7 @@ fn a_real_keychain_keeps_locks_and_forgets() {
                 "https://evil.example:8443",
             ] {
                 assert!(vault.handle("c_one", &origin(other)).is_none(), "{other}");
-                assert!(key.reveal_to_net(&origin(other)).is_none(), "{other}");
+                assert!(reveal(&key, &origin(other)).is_none(), "{other}");
             }
         }
         Ok("locked") => {
@@ -163,7 +168,7 @@ fn a_real_keychain_keeps_locks_and_forgets() {
             assert_eq!(vault.forget("c_one"), Ok(()));
             assert_eq!(vault.forget("c_never"), Ok(()));
             assert!(vault.handle("c_one", &here()).is_none());
-            assert!(key.reveal_to_net(&here()).is_none(), "a handle outlived its key");
+            assert!(reveal(&key, &here()).is_none(), "a handle outlived its key");
         }
         Ok("gone") => {
             let vault = Vault::open(Keychain::System, SERVICE);
@@ -193,7 +198,7 @@ fn without_a_bus_a_key_lives_for_this_run() {
         Ok(Kept::ThisRun)
     );
     let key = vault.handle("c_one", &here()).unwrap();
-    assert_eq!(key.reveal_to_net(&here()).unwrap().expose_to_net(), CANARY.as_bytes());
+    assert_eq!(reveal(&key, &here()).unwrap().expose_to_net(), CANARY.as_bytes());
     assert_eq!(vault.forget("c_one"), Ok(()));
     assert_eq!(vault.has("c_one"), None);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());

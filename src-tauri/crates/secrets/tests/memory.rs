@@ -3,10 +3,15 @@
 use std::collections::HashSet;
 
 use policy::{AccountId, AppId, PluginId};
-use secrets::{Kept, Keychain, MAX_KEY_BYTES, Origin, Secret, Vault, VaultError, plugin_secret_id};
+use secrets::{Bound, Kept, KeyHandle, Keychain, MAX_KEY_BYTES, Origin, Secret, Vault, VaultError, plugin_secret_id};
+use url::Url;
 
 fn origin(text: &str) -> Origin {
     Origin::parse(text).unwrap()
+}
+
+fn reveal(handle: &KeyHandle, at: &Origin) -> Option<Secret> {
+    handle.reveal_to_net(&Url::parse(&at.to_string()).unwrap())
 }
 
 fn vault() -> Vault {
@@ -42,7 +47,7 @@ fn what_is_no_key_is_refused_and_the_old_one_stays() {
     }
     let bytes = Secret::from_bytes(vec![0xff, 0xfe]);
     assert_eq!(vault.put("c", here.clone(), bytes), Err(VaultError::Characters));
-    let key = vault.handle("c", &here).unwrap().reveal_to_net(&here).unwrap();
+    let key = reveal(&vault.handle("c", &here).unwrap(), &here).unwrap();
     assert_eq!(key.expose_to_net(), b"good");
     assert!(vault.put("c", here, Secret::new("x".repeat(MAX_KEY_BYTES))).is_ok());
 }
@@ -56,12 +61,9 @@ fn a_key_follows_its_origin_and_nothing_else() {
     assert!(vault.handle("c", &new).is_none());
     vault.put("c", new.clone(), Secret::new("new-key".into())).unwrap();
     assert!(vault.handle("c", &old).is_none());
-    assert!(
-        handle.reveal_to_net(&old).is_none(),
-        "a replaced key is still given out"
-    );
-    assert!(handle.reveal_to_net(&new).is_none());
-    let key = vault.handle("c", &new).unwrap().reveal_to_net(&new).unwrap();
+    assert!(reveal(&handle, &old).is_none(), "a replaced key is still given out");
+    assert!(reveal(&handle, &new).is_none());
+    let key = reveal(&vault.handle("c", &new).unwrap(), &new).unwrap();
     assert_eq!(key.expose_to_net(), b"new-key");
 }
 
@@ -74,7 +76,7 @@ fn nothing_prints_a_key() {
     for text in [
         format!("{vault:?}"),
         format!("{handle:?}"),
-        format!("{:?}", handle.reveal_to_net(&here)),
+        format!("{:?}", reveal(&handle, &here)),
         handle.redact("wrong key sk-canary, sk-canary!"),
     ] {
         assert!(!text.contains("canary"), "{text}");
@@ -114,7 +116,35 @@ fn each_plugin_has_secrets_of_its_own() {
     assert!(vault.handle(&theirs, &here).is_none());
     let handle = vault.handle(&mine, &here).unwrap();
     vault.forget(&mine).unwrap();
-    assert!(handle.reveal_to_net(&here).is_none(), "a handle outlived its secret");
+    assert!(reveal(&handle, &here).is_none(), "a handle outlived its secret");
     assert!(vault.handle(&mine, &here).is_none());
     assert_eq!(vault.has(&mine), None);
+}
+
+#[test]
+fn a_gateways_key_stays_below_its_path() {
+    let vault = vault();
+    let url = |text: &str| Url::parse(text).unwrap();
+    let bound = |text: &str| Bound::of(&url(text)).unwrap();
+    let mine = bound("https://gw.example/acct/one/v1");
+    vault.put("c", &mine, Secret::new("sk-canary".into())).unwrap();
+    for other in [
+        "https://gw.example/acct/two",
+        "https://gw.example/acct",
+        "https://gw.example",
+    ] {
+        assert!(vault.handle("c", bound(other)).is_none(), "{other}");
+    }
+    let key = vault.handle("c", &mine).unwrap();
+    assert!(
+        key.reveal_to_net(&url("https://gw.example/acct/one/v1/models"))
+            .is_some()
+    );
+    for other in [
+        "https://gw.example/acct/two/v1/models",
+        "https://gw.example/acct/one/../two",
+    ] {
+        assert!(key.reveal_to_net(&url(other)).is_none(), "{other}");
+    }
+    assert_eq!(format!("{key:?}"), "KeyHandle(https://gw.example/acct/one)");
 }

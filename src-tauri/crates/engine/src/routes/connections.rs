@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use db::ConnectionRow;
 use http::StatusCode;
 use policy::{AccountId, Caller, Callers, Condition, random_hex};
-use secrets::{Kept, Origin, Secret};
+use secrets::{Bound, Kept, Origin, Secret};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
@@ -136,10 +136,10 @@ async fn save_key(engine: &Engine, account: &AccountId, row: &ConnectionRow, key
         return Err(ApiError::bad("The key is empty."));
     }
     let url = Url::parse(&row.base_url).map_err(|e| ApiError::bad(e.to_string()))?;
-    let origin = Origin::of(&url).map_err(|e| ApiError::bad(e.to_string()))?;
+    let bound = Bound::of(&url).map_err(|e| ApiError::bad(e.to_string()))?;
     let (vault, id) = (engine.vault().clone(), Engine::key_id(account, &row.id));
     let status = engine.vault().status();
-    let kept = blocking(move || vault.put(&id, origin, Secret::new(text)))
+    let kept = blocking(move || vault.put(&id, bound, Secret::new(text)))
         .await
         .map_err(|e| ApiError::bad(e.to_string()))?;
     Ok(match kept {
