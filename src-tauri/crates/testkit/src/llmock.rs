@@ -50,6 +50,14 @@ impl Llmock {
         assert_eq!(reply.status, 201, "{}: {behaviors}", reply.text());
     }
 
+    /// Takes back what of the script has not been used yet.
+    pub fn clear_script(&self) {
+        self.server
+            .client()
+            .send("DELETE", "/_llmock/scenario", &Value::Null)
+            .ok();
+    }
+
     /// What of the script has not been used yet.
     pub fn pending(&self) -> Vec<Value> {
         self.list("/_llmock/scenario", "pending")
