@@ -218,6 +218,43 @@ fn findings(verdict: &Value) -> BTreeMap<String, usize> {
     all
 }
 
+/// What came of a provider's faults.
+struct Told {
+    lines: Vec<String>,
+    /// The questions that it may help to ask again.
+    may_help: Vec<String>,
+}
+
+fn meet(bench: &Bench, provider: Provider, model: &str, faults: &[(String, Value)]) -> Told {
+    let (mut lines, mut may_help) = (Vec::new(), Vec::new());
+    for (name, fault) in faults {
+        let only = json!({"path": provider.asked_at});
+        let mut fault = fault.clone();
+        fault["match"] = only.clone();
+        bench
+            .llmock
+            .script(json!([{"type": "reply", "text": WORDS.concat(), "match": only}, fault]));
+        let question = format!("Here comes {name}.");
+        let answer = bench.lab.ask(model, &question, json!({}));
+        let outcome = match answer.error() {
+            "" => "whole".to_owned(),
+            _ => format!("{}; kept: {:?}", answer.kind(), answer.text()),
+        };
+        lines.push(format!("{:17} {name:31} {outcome}", provider.name));
+        let cut = CUTS.contains(&fault["kind"].as_str().unwrap_or_default());
+        let refused = fault["type"] == "fail" && fault["retry_after"].is_null();
+        if cut || refused {
+            answer.failed();
+        } else {
+            assert_eq!(answer.whole().text(), WORDS.concat(), "{}: {name}", provider.name);
+        }
+        if cut || refused && fault["status"].as_u64().unwrap() >= 500 {
+            may_help.push(question);
+        }
+    }
+    Told { lines, may_help }
+}
+
 /// Every fault for every provider, with nobody there who does anything; then the person tries again where the program
 /// said that this may help. llmock judges by requests alone: it takes a broken stream as dealt with only when the same is
 /// asked once more. Chrysalis never does that by itself, since a broken answer may have been paid for. So the first
@@ -230,37 +267,16 @@ fn the_verdict_of_llmock() {
         .map(|provider| (provider, bench.model(provider)))
         .collect();
     let faults = faults();
-    let mut to_try_again = Vec::new();
-    let mut lines = Vec::new();
-    for (provider, model) in &connected {
-        for (name, fault) in &faults {
-            bench
-                .llmock
-                .script(json!([{"type": "reply", "text": WORDS.concat()}, fault]));
-            let question = format!("Here comes {name}.");
-            let answer = bench.lab.ask(model, &question, json!({}));
-            let outcome = match answer.error() {
-                "" => "whole".to_owned(),
-                _ => format!("{}, {} characters kept", answer.kind(), answer.text().len()),
-            };
-            lines.push(format!("{:17} {name:30} {outcome}", provider.name));
-            let whole = answer.error().is_empty();
-            let may_be = fault["type"] != "fail" && !CUTS.contains(&fault["kind"].as_str().unwrap_or_default())
-                || fault["retry_after"].is_number();
-            assert_eq!(whole, may_be, "{}: {name}: {answer:?}", provider.name);
-            if whole {
-                assert_eq!(answer.text(), WORDS.concat(), "{}: {name}", provider.name);
-            } else if fault["status"].as_u64().is_none_or(|status| status >= 500) {
-                to_try_again.push((model.clone(), question));
-            }
-            // A reply that a failing request left in the queue is not for the next one.
-            assert!(
-                bench.llmock.pending().iter().all(|left| left["type"] == "reply"),
-                "{name}"
-            );
-            bench.llmock.clear_script();
-        }
-    }
+    // All providers at once: what llmock is told is for one path each.
+    let told: Vec<Told> = std::thread::scope(|scope| {
+        let all = connected.iter().map(|(provider, model)| {
+            let (bench, faults) = (&bench, &faults);
+            scope.spawn(move || meet(bench, *provider, model, faults))
+        });
+        let all: Vec<_> = all.collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let lines: Vec<&str> = told.iter().flat_map(|told| &told.lines).map(String::as_str).collect();
     let many = PROVIDERS.len();
     let alone = bench.llmock.verdict();
     let report = bench.llmock.report(&[]);
@@ -280,6 +296,7 @@ fn the_verdict_of_llmock() {
     assert_eq!(alone["calls"], faults.len() * many, "{}", report.out);
     // The two with Retry-After took three attempts each.
     assert_eq!(alone["attempts"], (faults.len() + 4) * many, "{}", report.out);
+    assert!(!report.ok, "{}", report.out);
 
     for (model, question) in &to_try_again {
         bench.llmock.script(json!([{"type": "reply", "text": WORDS.concat()}]));

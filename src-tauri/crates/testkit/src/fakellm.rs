@@ -31,6 +31,10 @@ impl Fakellm {
         })
     }
 
+    pub fn port(&self) -> u16 {
+        self.server.port
+    }
+
     /// An address on it.
     pub fn at(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.server.port)
