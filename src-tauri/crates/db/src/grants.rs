@@ -15,7 +15,15 @@ const OF_PLUGIN: &[&str] = &[
     "store",
     "store_size",
 ];
-const OF_APP: &[&str] = &["installs", "page_storage", "asset_apps", "usage", "budgets"];
+const OF_APP: &[&str] = &[
+    "installs",
+    "page_storage",
+    "asset_apps",
+    "usage",
+    "budgets",
+    "spend_limits",
+    "model_access",
+];
 
 /// What stands in a denied row for which nobody looked at any code.
 const NO_CODE: CodeHash = CodeHash([0; 32]);
@@ -155,7 +163,7 @@ impl Db {
     }
 
     /// Removes all that hangs on an app: that of its plugins ([`Db::forget_plugin`]), page storage, use and budgets, where
-    /// it came from, and its claim on assets. The values of [`Db::app_secrets`] are to be deleted from the keychain first.
+    /// it came from, and its claim on assets. What it spent counts as spent by removed apps from then on. The values of [`Db::app_secrets`] are to be deleted from the keychain first.
     pub fn forget_app(&self, account: &AccountId, app: &AppId) -> Result<()> {
         let mut connection = self.careful.lock();
         let work = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -165,6 +173,7 @@ impl Db {
                 params![account.as_str(), app.as_str()],
             )?;
         }
+        crate::spend::forget_app(&work, account, app)?;
         Ok(work.commit()?)
     }
 }

@@ -10,9 +10,12 @@ mod assets;
 mod connections;
 mod grants;
 mod migrations;
+mod model_settings;
 mod page_storage;
 mod plugins;
 mod settings;
+mod speech;
+mod spend;
 mod store;
 mod usage;
 
@@ -26,8 +29,11 @@ pub use accounts::{AccountRow, SessionRow};
 pub use activity::{ActivityEnd, ActivityEntry, ActivityFilter, NewActivity};
 pub use assets::AssetRow;
 pub use connections::ConnectionRow;
+pub use model_settings::ModelOverride;
 pub use page_storage::PAGE_QUOTA;
 pub use plugins::{KEPT_CODE_LIMIT, PendingUpdate, PluginSecret};
+pub use speech::SpeechEndpointRow;
+pub use spend::{SPEND_DAYS, Span, SpendLimitRow, SpendLimits, Spender, Spent};
 pub use store::{SCAN_LIMIT, STORE_QUOTA, StoreOp};
 pub use usage::{Exceeded, USAGE_DAYS, Usage, UsageLimits, utc_day};
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{House, app, house, plugin};
-use db::{Db, NewActivity, STORE_QUOTA, Usage, UsageLimits};
+use db::{Db, NewActivity, STORE_QUOTA, Span, SpendLimitRow, SpendLimits, Spender, Spent, Usage, UsageLimits};
 use policy::{AccountId, AppId, Capability, CodeHash, PluginId};
 use rusqlite::Connection;
 
@@ -48,8 +48,35 @@ fn fill(db: &Db, account: &AccountId, app: &AppId, plugin: &PluginId) {
         api: "openai".into(),
         base_url: "http://localhost".into(),
         models: Default::default(),
+        preset: None,
+        prompt_format: None,
     };
     db.put_connection(account, &row).unwrap();
+    let endpoint = db::SpeechEndpointRow {
+        id: "s".into(),
+        name: "s".into(),
+        base_url: "http://localhost".into(),
+        model: None,
+        voice: None,
+    };
+    db.put_speech_endpoint(account, &endpoint).unwrap();
+    db.set_context_window(account, "c/m", Some(8192)).unwrap();
+    db.set_model_access(account, app, Some(&["c".to_owned()])).unwrap();
+    let one = Spent {
+        priced_calls: 1,
+        cost_micros: 7,
+        ..Default::default()
+    };
+    db.add_spend(account, &Spender::App(app.clone()), 100, &one).unwrap();
+    let limit = SpendLimitRow {
+        app: Some(app.clone()),
+        span: Span::Day,
+        limits: SpendLimits {
+            images: Some(1),
+            ..Default::default()
+        },
+    };
+    db.put_spend_limits(account, &[limit]).unwrap();
 }
 
 /// Tables that have a column of this name.

@@ -90,6 +90,90 @@ fn the_first_format_keeps_its_rows() {
     assert_eq!(schema(&path), schema(&new(folder.path())), "one migrated and one new");
 }
 
+/// What the second format's program wrote: the first with what it added.
+fn second_format(path: &std::path::Path, account: &AccountId) {
+    first_format(path, account);
+    let old = Connection::open(path).unwrap();
+    old.execute_batch(include_str!("../src/schema/2.sql")).unwrap();
+    old.pragma_update(None, "user_version", 2).unwrap();
+    for sql in [
+        r#"INSERT INTO connections VALUES (?1, 'c_home-abcdef', 'Home', 'openai-completions', 'http://localhost/v1', '["a"]', 7)"#,
+        "INSERT INTO usage VALUES (?1, 'chat', 20000, 3, 400, 5000)",
+        "INSERT INTO budgets VALUES (?1, 'chat', 9, NULL, 8, 7)",
+        "UPDATE activity SET model = 'c_home-abcdef/a', tokens_in = 4, tokens_out = 5, cost = 0.25 WHERE account = ?1",
+    ] {
+        assert_eq!(old.execute(sql, [account.as_str()]).unwrap(), 1, "{sql}");
+    }
+}
+
+#[test]
+fn the_second_format_keeps_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let account = AccountId::random();
+    second_format(&path, &account);
+    let opened = Db::open(&path).unwrap();
+    assert!(opened.set_aside.is_none());
+    let (db, app) = (opened.db, AppId::parse("chat").unwrap());
+    let connections = db.connections(&account).unwrap();
+    assert_eq!(connections.len(), 1);
+    let row = &connections[0];
+    assert_eq!((row.id.as_str(), row.name.as_str()), ("c_home-abcdef", "Home"));
+    assert_eq!(
+        (row.models[0].as_str(), &row.preset, &row.prompt_format),
+        (Some("a"), &None, &None)
+    );
+    let used = Usage {
+        model_calls: 3,
+        tokens: 400,
+        network_bytes: 5000,
+    };
+    assert_eq!(db.usage(&account, &app, 20_000).unwrap(), used);
+    let limits = db.budgets(&account, &app).unwrap().unwrap();
+    assert_eq!(
+        (limits.model_calls, limits.tokens, limits.disk_bytes),
+        (Some(9), None, Some(7))
+    );
+    let filter = ActivityFilter {
+        limit: 10,
+        ..Default::default()
+    };
+    assert_eq!(db.activity(&account, &filter).unwrap()[0].cost, Some(0.25));
+    // Nothing is limited or kept from an app by the step alone.
+    assert_eq!(db.spend_limits(&account).unwrap(), []);
+    assert_eq!(db.model_access(&account, &app).unwrap(), None);
+    assert_eq!(db.speech_endpoints(&account).unwrap(), []);
+    assert_eq!(db.spenders(&account, 0, i64::MAX).unwrap(), []);
+    db.close();
+    let again = Connection::open(&path).unwrap();
+    let version: i64 = again
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, VERSION);
+    assert_eq!(schema(&path), schema(&new(folder.path())), "one migrated and one new");
+}
+
+/// The same for the step that made the third format.
+#[test]
+fn a_third_step_that_fails_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let account = AccountId::random();
+    second_format(&path, &account);
+    let old = Connection::open(&path).unwrap();
+    // In the way of the last table it adds.
+    old.execute_batch("CREATE TABLE spend_limits (x)").unwrap();
+    drop(old);
+    let before = schema(&path);
+    let error = Db::open(&path).unwrap_err().to_string();
+    assert!(error.contains("spend_limits"), "{error}");
+    assert_eq!(schema(&path), before);
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch("DROP TABLE spend_limits").unwrap();
+    drop(old);
+    assert_eq!(Db::open(&path).unwrap().db.connections(&account).unwrap().len(), 1);
+}
+
 fn new(folder: &std::path::Path) -> std::path::PathBuf {
     let path = folder.join("new.db");
     Db::open(&path).unwrap().db.close();

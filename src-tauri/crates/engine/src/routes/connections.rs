@@ -257,6 +257,8 @@ async fn add(
         api: "openai-completions".into(),
         base_url: url.to_string(),
         models: wanted.models.as_ref().map_or(Ok("auto".into()), checked_models)?,
+        preset: None,
+        prompt_format: None,
     };
     let (db, account, new) = (engine.db().clone(), person.account.clone(), row.clone());
     blocking(move || db.put_connection(&account, &new)).await?;
