@@ -270,7 +270,10 @@ fn errors_are_explained_and_not_tried_again() {
         bench.lab.models(model.split_once('/').unwrap().0);
         bench.llmock.reset();
         for (status, kind) in ERRORS {
-            let words = format!("Words of the server about {status}.");
+            let words = match status {
+                404 => format!("The model {} does not exist.", provider.model),
+                _ => format!("Words of the server about {status}."),
+            };
             bench
                 .llmock
                 .script(json!([{"type": "fail", "status": status, "message": words}]));

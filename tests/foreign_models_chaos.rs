@@ -298,13 +298,11 @@ fn the_verdict_of_llmock() {
     assert_eq!(alone["attempts"], (faults.len() + 4) * many, "{}", report.out);
     assert!(!report.ok, "{}", report.out);
 
-    for (model, question) in &to_try_again {
-        bench.llmock.script(json!([{"type": "reply", "text": WORDS.concat()}]));
-        assert_eq!(
-            bench.lab.ask(model, question, json!({})).whole().text(),
-            WORDS.concat(),
-            "{model}"
-        );
+    bench.llmock.clear_script();
+    for ((_, model), told) in connected.iter().zip(&told) {
+        for question in &told.may_help {
+            bench.lab.ask(model, question, json!({})).whole();
+        }
     }
     let tried = bench.llmock.verdict();
     let report = bench.llmock.report(&[]);
@@ -375,4 +373,70 @@ fn a_quota_says_when() {
             asking.join().unwrap().whole();
         }
     }
+}
+
+/// Chaos as `llmock serve` makes it for a whole session, at random: every answer is word for word what a calm server gives,
+/// or it says that it is not, and what it has is the beginning of that.
+#[test]
+fn a_session_of_chaos() {
+    let chaos = [
+        "--error-rate",
+        "429=0.1",
+        "--error-rate",
+        "500=0.1",
+        "--stream-fault",
+        "truncate=0.15",
+    ];
+    let more = ["--stream-fault", "disconnect=0.15", "--stream-fault", "malformed=0.15"];
+    let last = ["--stream-fault", "stall=0.05", "--stream-stall-seconds", "0.5"];
+    let Some(calm) = Llmock::start(&[]) else { return };
+    let Some(bench) = Bench::open(&[&chaos[..], &more, &last].concat()) else {
+        return;
+    };
+    let connected: Vec<_> = formats()
+        .map(|provider| {
+            let connect = |llmock: &Llmock, name: &str| {
+                let typed = json!({"models": [provider.model]});
+                let id = bench.lab.connect(name, provider.api, &llmock.at(provider.base), typed);
+                format!("{id}/{}", provider.model)
+            };
+            (provider, connect(&calm, "calm"), connect(&bench.llmock, provider.name))
+        })
+        .collect();
+    let counts: Vec<_> = std::thread::scope(|scope| {
+        let all = connected.iter().map(|(provider, calm, model)| {
+            let bench = &bench;
+            scope.spawn(move || {
+                let mut whole = 0;
+                for n in 0..25 {
+                    let question = format!("Tell me about number {n}.");
+                    let wanted = bench.lab.ask(calm, &question, json!({}));
+                    let answer = bench.lab.ask(model, &question, json!({}));
+                    let case = format!("{}, {n}", provider.name);
+                    if answer.error().is_empty() {
+                        assert_eq!(answer.whole().text(), wanted.whole().text(), "{case}");
+                        whole += 1;
+                    } else {
+                        answer.failed();
+                        assert!(wanted.text().starts_with(answer.text()), "{case}: {answer:?}");
+                    }
+                }
+                whole
+            })
+        });
+        let all: Vec<_> = all.collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let verdict = bench.llmock.verdict();
+    let report = bench.llmock.report(&[]);
+    let faults = verdict["faults_injected"].as_u64().unwrap();
+    eprintln!("whole answers of 25 each: {counts:?}\n{}", report.out);
+    keep("llmock-session.txt", &report.out);
+    assert!(faults > 20 && counts.iter().sum::<i32>() > 20, "{counts:?} {faults}");
+    let found = findings(&verdict);
+    let sins: Vec<_> = found
+        .keys()
+        .filter(|name| name.starts_with("error") && !name.ends_with("truncated_stream_accepted"))
+        .collect();
+    assert!(sins.is_empty(), "{sins:?}\n{}", report.out);
 }

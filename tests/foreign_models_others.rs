@@ -199,13 +199,19 @@ fn mock_llm_reports_errors_within_a_stream() {
         json!({"models": ["gpt-5.2"]}),
     );
     let name = format!("{id}/gpt-5.2");
-    for (status, message, code) in [
-        (401, "Incorrect API key provided.", "invalid_api_key"),
-        (429, "Rate limit reached for gpt-5.2.", "rate_limit_exceeded"),
+    for (status, message, code, kind) in [
+        (401, "Incorrect API key provided.", "invalid_api_key", "key"),
+        (
+            429,
+            "Rate limit reached for gpt-5.2.",
+            "rate_limit_exceeded",
+            "rate_limit",
+        ),
         (
             500,
             "The server had an error while processing your request.",
             "server_error",
+            "server",
         ),
     ] {
         let error = json!({"error": {"message": message, "type": "an_error", "param": null, "code": code}});
@@ -218,7 +224,11 @@ fn mock_llm_reports_errors_within_a_stream() {
             answer.error().contains(message) && answer.text().is_empty(),
             "{answer:?}"
         );
-        assert_eq!(answer.result["errorInfo"]["code"], code, "{answer:?}");
+        assert_eq!(
+            (answer.kind(), &answer.result["errorInfo"]["code"]),
+            (kind, &json!(code)),
+            "{answer:?}"
+        );
     }
     // It knows no such path.
     let id = lab.connect(
