@@ -41,6 +41,12 @@ pub enum Event {
         result: String,
         is_error: bool,
     },
+    /// The request is sent again after a pause, since no connection could be made or the server asked for one. Dropping
+    /// the stream ends the wait.
+    Waiting { ms: u64, reason: String },
+    /// What to send along with the answer's text in a later request, so that the model sees its own thinking and tool
+    /// calls again.
+    Replay(Value),
     /// Tokens used so far, after each round with the model.
     Used(Usage),
     Done {
@@ -156,6 +162,9 @@ pub struct GenerateResult {
     pub json: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_trace: Vec<ToolTrace>,
+    /// To be sent along with this text in a later request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Value>,
     /// Text, thinking and tools in their order; none when there is only text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<ResultPart>,
@@ -164,8 +173,12 @@ pub struct GenerateResult {
     /// The text is only a part of the answer: it failed midway, or it was stopped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// The text for apps and plugins, without addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// `{kind, provider, model, status?, code?, retryAfterMs?, window?, responseId?}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_info: Option<Value>,
 }
 
 /// Puts events together into a [`GenerateResult`], and can be looked at meanwhile.
@@ -179,6 +192,7 @@ pub struct Answer {
     /// The tool that runs: id, name, arguments.
     running: Option<(String, String, Value)>,
     ended: bool,
+    whole_error: Option<String>,
 }
 
 impl Answer {
@@ -195,6 +209,7 @@ impl Answer {
             thinking_since: None,
             running: None,
             ended: false,
+            whole_error: None,
         }
     }
 
@@ -228,7 +243,8 @@ impl Answer {
                     }
                 }
             }
-            Event::ToolCallDelta { .. } | Event::JsonDelta(_) => {}
+            Event::ToolCallDelta { .. } | Event::JsonDelta(_) | Event::Waiting { .. } => {}
+            Event::Replay(replay) => self.result.replay = Some(replay.clone()),
             Event::Json(json) => self.result.json = Some(json.clone()),
             Event::Sent(params) => self.result.request_params = Some(params.clone()),
             Event::ToolStart { id, name, args } => {
@@ -255,7 +271,9 @@ impl Answer {
             Event::Failed(error) => {
                 self.ended = true;
                 self.result.truncated = error.kind == ProviderErrorKind::Truncated || !self.result.text.is_empty();
-                self.result.error = Some(error.to_string());
+                self.result.error = Some(error.guest());
+                self.result.error_info = Some(error.info());
+                self.whole_error = Some(error.to_string());
             }
         }
     }
@@ -291,6 +309,11 @@ impl Answer {
     /// The thinking so far.
     pub fn thinking(&self) -> Option<&str> {
         self.result.reasoning.as_deref()
+    }
+
+    /// What went wrong, in the words for the person, addresses included.
+    pub fn whole_error(&self) -> Option<&str> {
+        self.whole_error.as_deref()
     }
 
     /// The result. Before a last event was seen, this is the result of stopping: what there is, marked as truncated.

@@ -1,4 +1,3 @@
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -6,22 +5,21 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
-use net::{Incoming, Net, NetError};
+use net::{Incoming, KeyStyle, Net};
 use policy::CallContext;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
-use crate::chunk::Progress;
-use crate::error::{Blame, error_in};
-use crate::http_in::{Ask, Asked, Refusal, is_web_page};
-use crate::request::{Quirk, Round, THINKING};
-use crate::sse::{SseEvent, SseParser};
+use crate::error::Blame;
+use crate::http_in::{self, Ask, Asked};
+use crate::intake::Intake;
+use crate::replay;
+use crate::request::{Quirk, Role, Round};
+use crate::wire::{Asking, Item, Since};
 use crate::{Endpoint, Event, GenerateRequest, ProviderError, ProviderErrorKind};
 
 /// The events of one answer. Dropping it cancels the request: the connection to the server is closed.
 pub type EventStream = BoxStream<'static, Event>;
-
-/// Largest answer accepted in one piece of JSON, in bytes.
-const MAX_JSON: usize = 8 << 20;
 
 /// Once a server has said how the answer ended, how long to wait for the token counts some send after that. They come
 /// at once or never.
@@ -32,7 +30,7 @@ pub fn chat(ctx: &CallContext, net: &Net, endpoint: &Endpoint, request: Generate
     let chat = Chat::new(ctx, net, endpoint, request, Round::default());
     stream::unfold(chat, |mut chat| async move {
         loop {
-            if let Some(event) = chat.queue.pop_front() {
+            if let Some(event) = chat.intake.queue.pop_front() {
                 return Some((event, chat));
             }
             if chat.ended() {
@@ -44,6 +42,12 @@ pub fn chat(ctx: &CallContext, net: &Net, endpoint: &Endpoint, request: Generate
     .boxed()
 }
 
+/// How often one request is asked again, and the longest pause before that. A pause is announced by [`Event::Waiting`].
+const MAX_RETRIES: u32 = 2;
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Pause after a connection could not be made; three times as long after the second time.
+const CONNECT_PAUSE: Duration = Duration::from_secs(1);
+
 /// One request to a model and its answer.
 pub(crate) struct Chat {
     ctx: CallContext,
@@ -51,33 +55,31 @@ pub(crate) struct Chat {
     endpoint: Endpoint,
     request: GenerateRequest,
     round: Round,
-    pub(crate) blame: Blame,
+    model: String,
+    level: Option<String>,
+    /// What it was found not to take, and what was known of that before.
+    quirk: Quirk,
+    known: Quirk,
     stage: Stage,
-    pub(crate) progress: Progress,
-    /// What has happened and was not looked at yet.
-    pub(crate) queue: VecDeque<Event>,
+    pub(crate) intake: Intake,
     /// What was sent beside the messages, once something was.
     pub(crate) sent: Option<Map<String, Value>>,
-    /// The address that gave the answer.
-    pub(crate) url: String,
+    retries: u32,
 }
 
 enum Stage {
     Unsent,
-    Open {
-        incoming: Box<Incoming>,
-        url: String,
-        form: Form,
-    },
+    /// Asked again at this time.
+    Waiting(Instant),
+    Open(Box<Incoming>),
     Ended,
 }
 
-/// What the body has turned out to be. Decided by its first bytes and not by its content type, which many servers get
-/// wrong.
-enum Form {
-    Unknown(Vec<u8>),
-    Events(SseParser),
-    Json(Vec<u8>),
+/// What became of sending a request.
+enum Opened {
+    Open(Box<Incoming>),
+    /// The server wants to be asked later.
+    Later(Duration, String),
 }
 
 impl Chat {
@@ -88,21 +90,25 @@ impl Chat {
         request: GenerateRequest,
         round: Round,
     ) -> Self {
+        let blame = Blame {
+            name: endpoint.name.clone(),
+            model: None,
+            key: endpoint.key.clone(),
+        };
         Self {
             ctx: ctx.clone(),
             net: net.clone(),
-            blame: Blame {
-                who: endpoint.name.clone(),
-                key: endpoint.key.clone(),
-            },
+            intake: Intake::new(endpoint.api, blame),
             endpoint: endpoint.clone(),
+            level: request.reasoning.clone(),
             request,
             round,
+            model: String::new(),
+            quirk: Quirk::default(),
+            known: Quirk::default(),
             stage: Stage::Unsent,
-            progress: Progress::default(),
-            queue: VecDeque::new(),
             sent: None,
-            url: String::new(),
+            retries: 0,
         }
     }
 
@@ -110,102 +116,142 @@ impl Chat {
         matches!(self.stage, Stage::Ended)
     }
 
-    /// Does the next bit of work: sending, or taking one piece of the body. Always gets further or ends.
+    /// Does the next bit of work: sending, waiting, or taking one piece of the body. Always gets further or ends.
     pub(crate) async fn step(&mut self) {
-        let result = match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Unsent => self.open().await.map(|(incoming, url)| Stage::Open {
-                incoming: Box::new(incoming),
-                url,
-                form: Form::Unknown(Vec::new()),
-            }),
-            Stage::Open { incoming, url, form } => self.advance(incoming, url, form).await,
-            Stage::Ended => Ok(Stage::Ended),
+        // The stage stays what it is while the body is waited for: dropping this then still knows that an answer is
+        // under way.
+        let result = match &mut self.stage {
+            Stage::Unsent => self.open().await.map(Some),
+            Stage::Waiting(until) => {
+                tokio::time::sleep_until(*until).await;
+                Ok(Some(Stage::Unsent))
+            }
+            Stage::Open(incoming) => advance(&mut self.intake, incoming).await,
+            Stage::Ended => Ok(None),
         };
         match result {
-            Ok(stage) => self.stage = stage,
-            Err(error) => self.queue.push_back(Event::Failed(error)),
+            Ok(Some(stage)) => self.stage = stage,
+            Ok(None) => {}
+            Err(error) => {
+                self.stage = Stage::Ended;
+                self.intake.queue.push_back(Event::Failed(error));
+            }
         }
     }
 
-    async fn advance(
-        &mut self,
-        mut incoming: Box<Incoming>,
-        url: String,
-        mut form: Form,
-    ) -> Result<Stage, ProviderError> {
-        let piece = match self.progress.finish_reason.is_some() {
-            false => incoming.body.next().await,
-            true => {
-                // Nothing of the answer is missing from here on, however its stream ends.
-                incoming.body.enough();
-                tokio::time::timeout(FAREWELL, incoming.body.next())
-                    .await
-                    .unwrap_or(None)
+    async fn open(&mut self) -> Result<Stage, ProviderError> {
+        if self.model.is_empty() {
+            self.model = self.model()?;
+            self.intake.blame.model = Some(self.model.clone());
+            self.known = self
+                .endpoint
+                .quirks
+                .of(&self.endpoint, &self.model, self.level.as_deref());
+            self.quirk = self.known;
+        }
+        match self.send().await? {
+            Opened::Open(incoming) => Ok(Stage::Open(incoming)),
+            Opened::Later(pause, reason) => {
+                self.retries += 1;
+                self.intake.queue.push_back(Event::Waiting {
+                    ms: u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+                    reason,
+                });
+                Ok(Stage::Waiting(Instant::now() + pause))
             }
-        };
-        let ended = match piece {
-            Some(Ok(bytes)) => self.take(&bytes, &incoming.headers, &url, &mut form)?,
-            Some(Err(error)) => self.broken(error)?,
-            None => {
-                self.at_end(form, &incoming.headers, &url)?;
-                return Ok(Stage::Ended);
-            }
-        };
-        Ok(match ended {
-            true => {
-                incoming.body.enough();
-                Stage::Ended
-            }
-            false => Stage::Open { incoming, url, form },
-        })
+        }
     }
 
-    async fn open(&mut self) -> Result<(Incoming, String), ProviderError> {
-        let model = self.model()?;
-        self.blame.who = format!("{}/{model}", self.endpoint.name);
-        let level = self.request.reasoning.clone();
-        let known = self.endpoint.quirks.of(&self.endpoint, &model, level.as_deref());
-        let mut quirk = known;
+    async fn send(&mut self) -> Result<Opened, ProviderError> {
+        let wire = self.endpoint.api.wire();
+        if let Some(image) = self
+            .request
+            .messages
+            .iter()
+            .flat_map(|turn| &turn.images)
+            .find(|image| image.inline().is_none())
+        {
+            let what = format!("the image {image:?} was not found among the assets of whoever asks");
+            return Err(self.intake.blame.error(ProviderErrorKind::Unusable, what));
+        }
         loop {
-            let mut body = self.request.body(&model, &self.round, quirk);
+            let mut body = body(&self.request, &self.endpoint, &self.model, &self.round, self.quirk);
             let ask = Ask {
                 ctx: &self.ctx,
                 net: &self.net,
                 endpoint: &self.endpoint,
-                blame: &self.blame,
+                blame: &self.intake.blame,
                 purpose: "chat",
             };
             let bytes = Bytes::from(serde_json::to_vec(&body).unwrap_or_default());
-            match ask
-                .send(Method::POST, "chat/completions", self.headers(), bytes)
-                .await?
+            let asked = match ask
+                .send(Method::POST, &wire.page(&self.model), self.headers(), bytes)
+                .await
             {
-                Asked::Answer(incoming, url) => {
-                    if quirk != known {
-                        let quirks = &self.endpoint.quirks;
-                        quirks.remember(&self.endpoint, &model, level.as_deref(), quirk);
-                    }
-                    body.remove("messages");
-                    self.sent = Some(body);
-                    self.url.clone_from(&url);
-                    return Ok((incoming, url));
+                Ok(asked) => asked,
+                Err(error) => {
+                    return match self.again(&error) {
+                        Some(pause) => Ok(Opened::Later(pause, "the connection could not be made".into())),
+                        None => Err(error),
+                    };
                 }
-                Asked::Refusal(refusal) => match without_what_it_refused(&refusal, &body, quirk) {
-                    Some(less) => quirk = less,
-                    None => return Err(self.blame.status(refusal.status, &refusal.body, &refusal.tried)),
-                },
+            };
+            let refusal = match asked {
+                Asked::Answer(incoming, url) => {
+                    if self.quirk != self.known {
+                        let quirks = &self.endpoint.quirks;
+                        quirks.remember(&self.endpoint, &self.model, self.level.as_deref(), self.quirk);
+                    }
+                    shown_params(&mut body, &self.round);
+                    self.sent = Some(body);
+                    self.intake.url = url;
+                    return Ok(Opened::Open(Box::new(incoming)));
+                }
+                Asked::Refusal(refusal) => refusal,
+            };
+            if matches!(refusal.status, 400 | 422) {
+                let words = String::from_utf8_lossy(&refusal.body).to_lowercase();
+                if let Some(less) = wire.relent(&words, &body, self.quirk) {
+                    self.quirk = less;
+                    continue;
+                }
             }
+            let error = self.intake.blame.status(&refusal);
+            return match self.again(&error) {
+                Some(pause) => Ok(Opened::Later(pause, error.guest())),
+                None => Err(error),
+            };
         }
+    }
+
+    /// How long to wait before asking again, where that is no risk: nothing was sent, or the server itself said when to
+    /// come back. A request that may have been paid for is never sent twice.
+    fn again(&self, error: &ProviderError) -> Option<Duration> {
+        if self.retries >= MAX_RETRIES {
+            return None;
+        }
+        let pause = match error.status {
+            None if error.never_sent && !self.endpoint.is_local() => CONNECT_PAUSE * 3u32.pow(self.retries),
+            Some(429 | 503) => Duration::from_millis(error.retry_after_ms?),
+            _ => return None,
+        };
+        let in_time = self
+            .ctx
+            .deadline
+            .is_none_or(|at| std::time::Instant::now() + pause < at);
+        (in_time && pause <= LONGEST_PAUSE).then_some(pause)
     }
 
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-        if self.endpoint.key.is_none() {
+        let wire = self.endpoint.api.wire();
+        if self.endpoint.key.is_none() && wire.key_style() == KeyStyle::Bearer {
             // Some local servers insist on any key at all (contract section 8).
             headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer no-key"));
         }
+        wire.headers(&mut headers);
         headers
     }
 
@@ -220,183 +266,119 @@ impl Chat {
         let bare = named.map(|model| self.endpoint.bare(model));
         match bare.or_else(|| self.endpoint.models.first().map(|model| model.id.as_str())) {
             Some(model) => Ok(model.to_owned()),
-            None => Err(self.blame.error(
+            None => Err(self.intake.blame.error(
                 ProviderErrorKind::Unusable,
                 "no model is chosen and none is known; refresh the connection's models or name one",
             )),
         }
     }
+}
 
-    /// Takes a piece of the body. `true` when the answer is complete.
-    fn take(&mut self, bytes: &[u8], headers: &HeaderMap, url: &str, form: &mut Form) -> Result<bool, ProviderError> {
-        if let Form::Unknown(seen) = form {
-            seen.extend_from_slice(bytes);
-            let text = seen.strip_prefix(b"\xef\xbb\xbf").unwrap_or(seen).trim_ascii_start();
-            // One byte of a byte order mark says nothing yet.
-            let Some(first) = text
-                .first()
-                .copied()
-                .filter(|_| seen.len() > 2 || !seen.starts_with(b"\xef"))
-            else {
-                return match seen.len() > crate::sse::MAX_EVENT {
-                    true => Err(self.too_long(url)),
-                    false => Ok(false),
-                };
-            };
-            let whole = std::mem::take(seen);
-            *form = match first {
-                b'<' => return Err(self.blame.web_page(url)),
-                b'{' | b'[' => Form::Json(Vec::new()),
-                _ if is_web_page(headers, &whole) => return Err(self.blame.web_page(url)),
-                _ => Form::Events(SseParser::default()),
-            };
-            return self.take(&whole, headers, url, form);
-        }
-        match form {
-            Form::Unknown(_) => Ok(false),
-            Form::Json(body) => {
-                body.extend_from_slice(bytes);
-                match body.len() > MAX_JSON {
-                    true => Err(self.too_long(url)),
-                    false => Ok(false),
-                }
-            }
-            Form::Events(parser) => {
-                let mut events = Vec::new();
-                let fits = parser.feed(bytes, &mut events);
-                for event in events {
-                    if self.event(&event, url, false)? {
-                        return Ok(true);
-                    }
-                }
-                match fits {
-                    Ok(()) => Ok(false),
-                    Err(_) => Err(self.too_long(url)),
-                }
-            }
-        }
-    }
-
-    /// Takes one event. `true` when it was the last.
-    fn event(&mut self, event: &SseEvent, url: &str, last: bool) -> Result<bool, ProviderError> {
-        let data = event.data.trim();
-        match data {
-            "" | "\"\"" | "ping" => return Ok(false),
-            "[DONE]" => {
-                let done = self.progress.done();
-                self.queue.push_back(done);
-                return Ok(true);
-            }
-            _ => {}
-        }
-        let value: Value = match serde_json::from_str(data) {
-            Ok(value) => value,
-            // The last event of a stream that broke off is a part of one.
-            Err(error) if last && error.is_eof() => return Ok(false),
-            Err(_) => return Err(self.blame.unreadable(data, url)),
+impl Drop for Chat {
+    /// An answer that nobody wants any more: closing the connection tells most servers, and some of those at home have to
+    /// be told on a page of their own (contract section 4.3).
+    fn drop(&mut self) {
+        let Some(page) = self.endpoint.api.wire().abort_page() else {
+            return;
         };
-        if event.name == "error" || error_in(&value).is_some() {
-            return Err(self.blame.in_answer(&value, url));
+        if !matches!(self.stage, Stage::Open(_)) || !self.endpoint.is_local() {
+            return;
         }
-        self.progress.read(&value, &mut self.queue);
-        Ok(false)
-    }
-
-    /// The body has ended in good order.
-    fn at_end(&mut self, form: Form, headers: &HeaderMap, url: &str) -> Result<(), ProviderError> {
-        match form {
-            Form::Unknown(seen) if is_web_page(headers, &seen) => Err(self.blame.web_page(url)),
-            Form::Unknown(_) => Err(self.blame.truncated(url)),
-            Form::Json(body) => self.whole(&body, url),
-            Form::Events(mut parser) => {
-                if let Some(event) = parser.finish()
-                    && self.event(&event, url, true)?
-                {
-                    return Ok(());
-                }
-                if self.progress.finish_reason.is_none() {
-                    return Err(self.blame.truncated(url));
-                }
-                let done = self.progress.done();
-                self.queue.push_back(done);
-                Ok(())
-            }
+        self.stage = Stage::Ended;
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (mut ctx, net, endpoint) = (self.ctx.clone(), self.net.clone(), self.endpoint.clone());
+            ctx.deadline = None;
+            runtime.spawn(async move { http_in::tell(&ctx, &net, &endpoint, page).await });
         }
-    }
-
-    /// An answer in one piece, from a server that does not stream.
-    fn whole(&mut self, body: &[u8], url: &str) -> Result<(), ProviderError> {
-        let text = String::from_utf8_lossy(body);
-        let text = text.trim_start_matches('\u{feff}').trim();
-        let value: Value = match serde_json::from_str(text) {
-            // Some servers wrap an error into a list.
-            Ok(Value::Array(mut list)) if !list.is_empty() => list.swap_remove(0),
-            Ok(value) => value,
-            Err(error) if error.is_eof() => return Err(self.blame.truncated(url)),
-            Err(_) => return Err(self.blame.unreadable(text, url)),
-        };
-        if error_in(&value).is_some() {
-            return Err(self.blame.in_answer(&value, url));
-        }
-        self.progress.read(&value, &mut self.queue);
-        if !self.progress.any && self.progress.finish_reason.is_none() {
-            return Err(self.blame.unreadable(text, url));
-        }
-        let done = self.progress.done();
-        self.queue.push_back(done);
-        Ok(())
-    }
-
-    /// The body broke off. After the server said how its answer ended, nothing of it can be missing.
-    fn broken(&mut self, error: NetError) -> Result<bool, ProviderError> {
-        if self.progress.finish_reason.is_none() {
-            return Err(self.blame.network(error));
-        }
-        let done = self.progress.done();
-        self.queue.push_back(done);
-        Ok(true)
-    }
-
-    fn too_long(&self, url: &str) -> ProviderError {
-        let what = format!("sent one piece of an answer that is larger than this program accepts (tried {url})");
-        self.blame.error(ProviderErrorKind::NotTheApi, what)
     }
 }
 
-/// What to leave out of the next try, if the refusal names something that can be left out. Each thing is left out once,
-/// so this comes to an end.
-fn without_what_it_refused(refusal: &Refusal, body: &Map<String, Value>, quirk: Quirk) -> Option<Quirk> {
-    if !matches!(refusal.status, 400 | 422) {
-        return None;
-    }
-    let words = String::from_utf8_lossy(&refusal.body).to_lowercase();
-    let mut less = quirk;
-    if words.contains("reasoning is mandatory") {
-        less.must_reason = true;
-    } else if words.contains("tool_choice") || words.contains("tool choice") {
-        // Some take `required` where they do not take a name; those that think take neither.
-        match body.get("tool_choice") {
-            Some(Value::Object(_)) => less.no_named_choice = true,
-            Some(_) => less.no_choice = true,
-            None => return None,
+/// Takes one piece of the body. `None`: there is more to come.
+async fn advance(intake: &mut Intake, incoming: &mut Incoming) -> Result<Option<Stage>, ProviderError> {
+    let piece = match intake.progress.finish_reason.is_some() {
+        false => incoming.body.next().await,
+        true => {
+            // Nothing of the answer is missing from here on, however its stream ends.
+            incoming.body.enough();
+            tokio::time::timeout(FAREWELL, incoming.body.next())
+                .await
+                .unwrap_or(None)
         }
-    } else if sends_thinking_back(body, &words) {
-        less.no_thinking_back = true;
-    } else if words.contains("stream_options") {
-        // Older servers refuse the option they do not know. Token counts are worth one more try, not a failure.
-        less.no_stream_options = true;
+    };
+    let ended = match piece {
+        Some(Ok(bytes)) => intake.take(&bytes, &incoming.headers)?,
+        Some(Err(error)) => intake.broken(error)?,
+        None => {
+            intake.at_end(&incoming.headers)?;
+            return Ok(Some(Stage::Ended));
+        }
+    };
+    if !ended {
+        return Ok(None);
     }
-    (less != quirk).then_some(less)
+    incoming.body.enough();
+    Ok(Some(Stage::Ended))
 }
 
-/// Whether a message has a field for thinking that these words name.
-fn sends_thinking_back(body: &Map<String, Value>, words: &str) -> bool {
-    let messages = body.get("messages").and_then(Value::as_array);
-    let mut named = THINKING.iter().filter(|name| words.contains(**name));
-    named.any(|name| {
-        messages
-            .into_iter()
-            .flatten()
-            .any(|message| message.get(name).is_some())
+/// What is sent.
+pub(crate) fn body(
+    request: &GenerateRequest,
+    endpoint: &Endpoint,
+    model: &str,
+    round: &Round,
+    quirk: Quirk,
+) -> Map<String, Value> {
+    let (system, turns) = request.split();
+    let mut items = Vec::with_capacity(turns.len() + round.since.len() + 1);
+    let replays: Vec<Option<Vec<Since>>> = turns
+        .iter()
+        .map(|turn| replay::honoured(turn, endpoint.api, &endpoint.connection_id, model))
+        .collect();
+    for (turn, replay) in turns.iter().zip(&replays) {
+        match (turn.role, replay) {
+            (Role::Assistant, Some(since)) => items.extend(since.iter().map(Since::item)),
+            (Role::Assistant, None) => items.push(Item::Assistant { text: &turn.content }),
+            (Role::User | Role::System, _) => items.push(Item::User {
+                text: &turn.content,
+                images: &turn.images,
+                system: turn.role == Role::System,
+            }),
+        }
+    }
+    if let Some(text) = request
+        .prefill()
+        .filter(|_| round.since.is_empty() && !quirk.no_prefill)
+    {
+        items.push(Item::Prefill(text));
+    }
+    items.extend(round.since.iter().map(Since::item));
+    endpoint.api.wire().body(&Asking {
+        request,
+        endpoint,
+        model,
+        system: system.as_deref(),
+        items: &items,
+        tools: &round.tools,
+        choice: round.choice,
+        quirk: quirk,
     })
+}
+
+/// Leaves of a body what may be shown as `requestParams`: no conversation, and of tools their names.
+fn shown_params(body: &mut Map<String, Value>, round: &Round) {
+    for name in [
+        "messages",
+        "input",
+        "contents",
+        "prompt",
+        "system",
+        "systemInstruction",
+        "instructions",
+    ] {
+        body.remove(name);
+    }
+    if body.contains_key("tools") {
+        let names = round.tools.iter().map(|tool| tool.name().into()).collect();
+        body.insert("tools".into(), Value::Array(names));
+    }
 }

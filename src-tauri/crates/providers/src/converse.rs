@@ -7,16 +7,18 @@ use futures::StreamExt;
 use futures::stream;
 use net::Net;
 use policy::CallContext;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::answer::{MAX_PART, cut_chars};
 use crate::calls::Call;
 use crate::chat::Chat;
 use crate::error::cut;
-use crate::request::{Choice, Round};
+use crate::replay;
+use crate::request::Round;
 use crate::structured::Structured;
 use crate::tags::TagSplitter;
-use crate::tools::{STRUCTURED, Tool, ToolAnswer, ToolBox, function, is_name, shown};
+use crate::tools::{STRUCTURED, Tool, ToolAnswer, ToolBox, is_name, shown};
+use crate::wire::{Choice, ModelTurn, SentCall, Since, Thought, ToolReply};
 use crate::{Endpoint, Event, EventStream, GenerateRequest, ProviderError, ProviderErrorKind, Usage};
 
 /// Most rounds in which a model may call tools; after them it is asked once more, without tools (contract section 4.1).
@@ -61,6 +63,7 @@ pub fn converse(
         answered: 0,
         usage: Usage::default(),
         said: Said::default(),
+        text: String::new(),
         stage: Stage::Asking(None),
         queue: VecDeque::new(),
     };
@@ -89,11 +92,13 @@ struct Talk {
     tools: Option<Vec<Tool>>,
     round: u32,
     /// See [`Round::since`].
-    since: Vec<Value>,
+    since: Vec<Since>,
     /// Bytes of the tools' answers in it, as JSON.
     answered: usize,
     usage: Usage,
     said: Said,
+    /// The answer's text of all rounds.
+    text: String,
     stage: Stage,
     queue: VecDeque<Event>,
 }
@@ -192,15 +197,7 @@ impl Talk {
 
     /// An error that no server reported.
     fn error(&self, kind: ProviderErrorKind, what: String) -> ProviderError {
-        ProviderError {
-            kind,
-            who: self.endpoint.name.clone(),
-            what,
-            status: None,
-            code: None,
-            response_id: None,
-            window: None,
-        }
+        ProviderError::new(kind, self.endpoint.name.clone(), None, what)
     }
 
     fn ask(&mut self) -> Result<Chat, ProviderError> {
@@ -222,18 +219,14 @@ impl Talk {
             ..Round::default()
         };
         if self.round < MAX_ROUNDS {
-            round.tools = tools.iter().map(Tool::wire).collect();
+            round.tools.clone_from(tools);
         }
         if let Some(structured) = &self.structured {
             round.choice = Some(match round.tools.is_empty() {
                 true => Choice::Structured,
                 false => Choice::Required,
             });
-            round.tools.push(function(
-                STRUCTURED,
-                "Hands in the answer. Call this once, with the whole answer.",
-                &structured.parameters,
-            ));
+            round.tools.push(Tool::structured(&structured.parameters));
         }
         self.said = Said {
             splitter: self.request.reasoning_tags.as_ref().map(|tags| {
@@ -253,17 +246,12 @@ impl Talk {
 
     /// Takes what the model has said.
     fn hear(&mut self, chat: &mut Chat) -> Heard {
-        if let Some(mut sent) = chat.sent.take().filter(|_| self.round == 0) {
-            if let Some(Value::Array(tools)) = sent.get_mut("tools") {
-                for tool in tools {
-                    *tool = tool.pointer("/function/name").cloned().unwrap_or_default();
-                }
-            }
+        if let Some(sent) = chat.sent.take().filter(|_| self.round == 0) {
             self.queue.push_back(Event::Sent(sent));
         }
         let mut end = None;
         let first = self.queue.len();
-        for event in chat.queue.drain(..) {
+        for event in chat.intake.queue.drain(..) {
             match event {
                 Event::Delta(text) => {
                     self.said.raw.push_str(&text);
@@ -284,10 +272,11 @@ impl Talk {
         for event in self.queue.iter().skip(first) {
             if let Event::Delta(text) = event {
                 self.said.text.push_str(text);
+                self.text.push_str(text);
             }
         }
         if self.structured.is_some()
-            && let Some(json) = chat.progress.calls.arguments_of(STRUCTURED)
+            && let Some(json) = chat.intake.progress.calls.arguments_of(STRUCTURED)
         {
             // Arguments may be taken back; see `calls`.
             let more = json.get(self.said.json..).unwrap_or_default();
@@ -303,10 +292,9 @@ impl Talk {
     }
 
     /// A round has ended with `last`.
-    fn end(&mut self, chat: Chat, last: Event) -> Result<Stage, ProviderError> {
-        let Chat {
-            blame, progress, url, ..
-        } = chat;
+    fn end(&mut self, mut chat: Chat, last: Event) -> Result<Stage, ProviderError> {
+        let progress = std::mem::take(&mut chat.intake.progress);
+        let (blame, url) = (&chat.intake.blame, &chat.intake.url);
         self.usage.add(&progress.usage);
         self.queue.push_back(Event::Used(self.usage));
         let Event::Done {
@@ -320,8 +308,7 @@ impl Talk {
             return Ok(Stage::Ended);
         };
         let cut_short = match finish_reason.as_deref() {
-            Some("length" | "max_tokens" | "content_filter" | "error") => true,
-            Some(_) => false,
+            Some(_) => progress.cut_short,
             None => !progress.calls.all_complete(),
         };
         let called = !progress.calls.is_empty();
@@ -333,14 +320,14 @@ impl Talk {
             };
             let what =
                 format!("ended its answer {midst} ({reason}; tried {url}) — raise the limit of tokens, or try again");
-            return Err(blame.error(ProviderErrorKind::Truncated, what));
+            return Err(blame.tried(ProviderErrorKind::Truncated, what, url));
         }
         let calls = progress.calls.finish().map_err(|why| {
             let what = format!(
                 "sent {why} (tried {url}), so that its tool calls cannot be told apart; none was run — try again, or \
                  choose another model"
             );
-            blame.error(ProviderErrorKind::NotTheApi, what)
+            blame.tried(ProviderErrorKind::NotTheApi, what, url)
         })?;
         let mut has_json = false;
         let handed_in = calls.iter().find(|call| call.name == STRUCTURED);
@@ -361,9 +348,18 @@ impl Talk {
                 "gave no answer: its {MAX_ROUNDS} rounds of tool calls are used up, and asked once more without tools it \
                  wrote nothing (tried {url}); what had arrived is kept — ask for less at once, or choose another model"
             );
-            return Err(blame.error(ProviderErrorKind::Truncated, what));
+            return Err(blame.tried(ProviderErrorKind::Truncated, what, url));
         }
         if calls.is_empty() || handed_in.is_some() || self.last_round() {
+            if handed_in.is_none() && !cut_short {
+                let turn = self.turn(&[], progress.thinking);
+                let mut said = std::mem::take(&mut self.since);
+                said.push(Since::Model(turn));
+                let endpoint = &self.endpoint;
+                let model = blame.model.as_deref().unwrap_or_default();
+                let replay = replay::of(endpoint.api, &endpoint.connection_id, model, &self.text, said);
+                self.queue.extend(replay.map(Event::Replay));
+            }
             self.queue.push_back(Event::Done {
                 finish_reason,
                 usage: self.usage,
@@ -381,38 +377,26 @@ impl Talk {
                 in_turn: at < MAX_AT_ONCE,
             })
             .collect();
-        self.since.push(self.turn(&calls, progress.thinking));
+        let turn = self.turn(&calls, progress.thinking);
+        self.since.push(Since::Model(turn));
+        self.since.push(Since::Tools { results: Vec::new() });
         Ok(Stage::Calling(calls.into(), false))
     }
 
     /// The model's turn, as it is sent back with the answers to its calls.
-    fn turn(&self, calls: &[Called], thinking: Option<(&'static str, String)>) -> Value {
+    fn turn(&self, calls: &[Called], thinking: Vec<Thought>) -> ModelTurn {
         let prefill = self.request.prefill().filter(|_| self.round == 0).unwrap_or_default();
-        let content = format!("{prefill}{}", self.said.raw);
-        let calls: Vec<Value> = calls
-            .iter()
-            .map(|called| {
-                let call = &called.call;
-                let mut sent = json!({"id": called.id, "type": "function", "function": {
-                    "name": fit_name(&call.name),
-                    // Servers refuse the whole conversation when these are not JSON.
-                    "arguments": call.args().map_or_else(|_| "{}".to_owned(), |args| Value::Object(args).to_string()),
-                }});
-                if let Some(extra) = &call.extra {
-                    sent["extra_content"] = extra.clone();
-                }
-                sent
-            })
-            .collect();
-        let mut turn = json!({"role": "assistant", "tool_calls": calls});
-        turn["content"] = match content.is_empty() {
-            true => Value::Null,
-            false => content.into(),
-        };
-        if let Some((name, text)) = thinking {
-            turn[name] = text.into();
+        let calls = calls.iter().map(|called| SentCall {
+            id: called.id.clone(),
+            name: fit_name(&called.call.name),
+            args: called.call.args().unwrap_or_default(),
+            extra: called.call.extra.clone(),
+        });
+        ModelTurn {
+            text: format!("{prefill}{}", self.said.raw),
+            thinking,
+            calls: calls.collect(),
         }
-        turn
     }
 
     /// Runs one call, and keeps its answer for the model.
@@ -432,8 +416,15 @@ impl Talk {
             content += "\n[cut here: the answer is longer than 256 KiB]";
         }
         self.answered += Value::from(content.as_str()).to_string().len();
-        self.since
-            .push(json!({"role": "tool", "tool_call_id": id, "content": content}));
+        let reply = ToolReply {
+            id: id.clone(),
+            name: fit_name(&call.name),
+            text: content,
+            is_error: answer.is_error,
+        };
+        if let Some(Since::Tools { results }) = self.since.last_mut() {
+            results.push(reply);
+        }
         self.queue.push_back(Event::ToolEnd {
             id,
             name: call.name,

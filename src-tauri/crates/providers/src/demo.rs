@@ -54,17 +54,13 @@ pub fn chat(request: &GenerateRequest) -> EventStream {
 }
 
 fn no_schema() -> ProviderError {
-    ProviderError {
-        kind: ProviderErrorKind::Unusable,
-        who: format!("{CONNECTION_ID}/{MODEL_ID}"),
-        what: "the demo model's answers are canned, so it cannot fill in a schema; add a model server in the \
-               launcher's settings and choose one of its models"
-            .into(),
-        status: None,
-        code: None,
-        response_id: None,
-        window: None,
-    }
+    ProviderError::new(
+        ProviderErrorKind::Unusable,
+        CONNECTION_ID,
+        Some(MODEL_ID.into()),
+        "the demo model's answers are canned, so it cannot fill in a schema; add a model server in the launcher's \
+         settings and choose one of its models",
+    )
 }
 
 fn answer(request: &GenerateRequest) -> String {

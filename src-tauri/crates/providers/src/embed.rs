@@ -37,7 +37,8 @@ pub async fn embed(
     let model = model.map(str::trim).filter(|model| !model.is_empty());
     let model = model.map_or(MODEL, |model| endpoint.bare(model));
     let blame = Blame {
-        who: format!("{}/{model}", endpoint.name),
+        name: endpoint.name.clone(),
+        model: Some(model.to_owned()),
         key: endpoint.key.clone(),
     };
     if texts.is_empty() {
@@ -66,7 +67,7 @@ pub async fn embed(
     }
     let (incoming, url) = match ask.send(Method::POST, "embeddings", headers, body).await? {
         Asked::Answer(incoming, url) => (incoming, url),
-        Asked::Refusal(refusal) => return Err(blame.status(refusal.status, &refusal.body, &refusal.tried)),
+        Asked::Refusal(refusal) => return Err(blame.status(&refusal)),
     };
     let headers = incoming.headers.clone();
     let body = read_body(incoming, &url, MAX_ANSWER)

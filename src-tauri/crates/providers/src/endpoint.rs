@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use secrets::{KeyHandle, Origin, OriginError};
-use url::Url;
+use url::{Host, Url};
 
+use crate::wire::Api;
 use crate::{ModelInfo, Quirks};
 
 /// A model server the owner named.
@@ -14,6 +15,11 @@ pub struct Endpoint {
     pub name: String,
     /// As typed: `http://h:11434`, `…/v1`, `…/v1/`, `…/v1/chat/completions` all mean the same.
     pub base_url: Url,
+    pub api: Api,
+    /// The preset it was made from, if any: `openrouter`, `koboldcpp`, ….
+    pub preset: Option<String>,
+    /// How conversations are written out for text completion: a format's id, `auto`, or a format of one's own.
+    pub prompt_format: Option<serde_json::Value>,
     pub key: Option<KeyHandle>,
     /// Models known from the last listing; the first one is used when a request names none.
     pub models: Vec<ModelInfo>,
@@ -52,6 +58,9 @@ impl Endpoint {
             connection_id: connection_id.into(),
             name: name.into(),
             base_url,
+            api: Api::default(),
+            preset: None,
+            prompt_format: None,
             key: None,
             models: Vec::new(),
             limits: Limits::default(),
@@ -73,34 +82,85 @@ impl Endpoint {
             .unwrap_or(model)
     }
 
-    /// Where `what` (`chat/completions`, `models`) may be, likeliest first. The second one is for when the first
+    /// Where `page` (`chat/completions`, `models?limit=5`) may be, likeliest first. The second one is for when the first
     /// answers that there is no such page.
-    pub(crate) fn candidates(&self, what: &str) -> Vec<Url> {
-        let base = base_path(self.base_url.path());
+    pub(crate) fn candidates(&self, page: &str) -> Vec<Url> {
+        let base = base_path(self.api, self.base_url.path());
         let versioned = base.split('/').any(is_version);
-        let bases = match (base.is_empty(), versioned) {
-            (true, _) => vec!["/v1".to_owned(), String::new()],
-            (false, true) => vec![base],
-            (false, false) => vec![base.clone(), format!("{base}/v1")],
+        let version = version(self.api);
+        let bases = match (version, base.is_empty(), versioned) {
+            (None, ..) | (_, false, true) => vec![base],
+            (Some(version), true, _) => vec![format!("/{version}"), String::new()],
+            (Some(version), false, false) => vec![base.clone(), format!("{base}/{version}")],
         };
-        let url = |base: String| {
-            let mut url = self.base_url.clone();
-            url.set_query(None);
-            url.set_fragment(None);
-            url.set_path(&format!("{base}/{what}"));
-            url
+        bases.into_iter().map(|base| self.at(&base, page)).collect()
+    }
+
+    /// `page` below the server's root: the base address without its version.
+    pub(crate) fn below_root(&self, page: &str) -> Url {
+        let mut base = base_path(self.api, self.base_url.path());
+        if let Some((before, last)) = base.rsplit_once('/')
+            && is_version(last)
+        {
+            base = before.to_owned();
+        }
+        self.at(&base, page)
+    }
+
+    fn at(&self, base: &str, page: &str) -> Url {
+        let (path, query) = match page.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (page, None),
         };
-        bases.into_iter().map(url).collect()
+        let mut url = self.base_url.clone();
+        url.set_fragment(None);
+        url.set_path(&format!("{base}/{path}"));
+        url.set_query(query);
+        url
+    }
+
+    /// Whether it is on this machine or in this network, by its address alone.
+    pub fn is_local(&self) -> bool {
+        is_local(&self.base_url)
+    }
+}
+
+/// Whether an address is on this machine or in this network (contract section 8): `localhost`, `*.local`, names of one
+/// part, and private addresses.
+pub fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost") || name.ends_with(".local") || !name.contains('.')
+        }
+        Some(Host::Ipv4(v4)) => v4.is_loopback() || v4.is_private(),
+        Some(Host::Ipv6(v6)) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.is_loopback() || v4.is_private(),
+            None => v6.is_loopback() || v6.is_unique_local(),
+        },
+        None => false,
+    }
+}
+
+/// The version that a format's pages are below, where the address names none.
+fn version(api: Api) -> Option<&'static str> {
+    match api {
+        Api::GoogleGenerativeAi => Some("v1beta"),
+        Api::Ollama => None,
+        _ => Some("v1"),
     }
 }
 
 /// The base address that [`Endpoint`] will use, as the person is to see it.
-pub fn normal_base(url: &Url) -> Url {
+pub fn normal_base(api: Api, url: &Url) -> Url {
     let mut shown = url.clone();
-    let base = base_path(url.path());
+    let base = base_path(api, url.path());
     shown.set_query(None);
     shown.set_fragment(None);
-    shown.set_path(if base.is_empty() { "/v1" } else { &base });
+    match (base.is_empty(), version(api)) {
+        (true, Some(version)) => shown.set_path(&format!("/{version}")),
+        _ => shown.set_path(&base),
+    }
     shown
 }
 
@@ -111,18 +171,48 @@ fn is_version(segment: &str) -> bool {
 }
 
 /// The path without doubled slashes, a doubled version, and the page names people paste along with it.
-fn base_path(path: &str) -> String {
+fn base_path(api: Api, path: &str) -> String {
     let mut segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     for ending in [
         &["chat", "completions"][..],
         &["completions"],
+        &["responses"],
+        &["messages"],
         &["models"],
         &["embeddings"],
+        &["images", "generations"],
+        &["audio", "speech"],
     ] {
         if segments.ends_with(ending) {
             segments.truncate(segments.len() - ending.len());
             break;
         }
+    }
+    match api {
+        Api::GoogleGenerativeAi => {
+            // `…/v1beta/models/gemini-…:generateContent`, and the address of Google's OpenAI-compatible pages.
+            if let Some(at) = segments.iter().position(|segment| *segment == "models") {
+                segments.truncate(at);
+            }
+            if segments.last() == Some(&"openai") {
+                segments.pop();
+            }
+        }
+        Api::Ollama => {
+            for ending in [
+                &["api", "chat"][..],
+                &["api", "tags"],
+                &["api", "generate"],
+                &["api"],
+                &["v1"],
+            ] {
+                if segments.ends_with(ending) {
+                    segments.truncate(segments.len() - ending.len());
+                    break;
+                }
+            }
+        }
+        _ => {}
     }
     segments.dedup_by(|next, before| next == before && is_version(next));
     segments.iter().flat_map(|segment| ["/", segment]).collect()
@@ -171,6 +261,102 @@ mod tests {
             ("https://h/llama", "https://h/llama/chat/completions"),
         ] {
             assert_eq!(at(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_the_other_formats() {
+        for (api, page, typed, want) in [
+            (
+                Api::AnthropicMessages,
+                "messages",
+                "https://api.anthropic.com",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            (
+                Api::AnthropicMessages,
+                "messages",
+                "https://api.anthropic.com/v1/messages",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            (
+                Api::AnthropicMessages,
+                "messages",
+                "https://api.deepseek.com/anthropic",
+                "https://api.deepseek.com/anthropic/messages",
+            ),
+            (
+                Api::OpenaiResponses,
+                "responses",
+                "https://api.openai.com/v1/responses/",
+                "https://api.openai.com/v1/responses",
+            ),
+            (
+                Api::GoogleGenerativeAi,
+                "models/g:streamGenerateContent?alt=sse",
+                "https://generativelanguage.googleapis.com",
+                "https://generativelanguage.googleapis.com/v1beta/models/g:streamGenerateContent?alt=sse",
+            ),
+            (
+                Api::GoogleGenerativeAi,
+                "models",
+                "https://g.example/v1beta/openai/",
+                "https://g.example/v1beta/models",
+            ),
+            (
+                Api::GoogleGenerativeAi,
+                "models",
+                "https://g.example/v1beta/models/x:generateContent",
+                "https://g.example/v1beta/models",
+            ),
+            (Api::Ollama, "api/chat", "http://h:11434/v1", "http://h:11434/api/chat"),
+            (
+                Api::Ollama,
+                "api/chat",
+                "http://h:11434/api/chat",
+                "http://h:11434/api/chat",
+            ),
+            (
+                Api::Ollama,
+                "api/chat",
+                "http://h:11434/ollama/",
+                "http://h:11434/ollama/api/chat",
+            ),
+            (
+                Api::OpenaiText,
+                "completions",
+                "http://h:5001",
+                "http://h:5001/v1/completions",
+            ),
+        ] {
+            let mut endpoint = Endpoint::new("c", "c", Url::parse(typed).unwrap());
+            endpoint.api = api;
+            assert_eq!(endpoint.candidates(page)[0].as_str(), want, "{typed}");
+        }
+        let endpoint = Endpoint::new("c", "c", Url::parse("http://h:5001/kobold/v1/").unwrap());
+        assert_eq!(
+            endpoint.below_root("api/extra/abort").as_str(),
+            "http://h:5001/kobold/api/extra/abort"
+        );
+    }
+
+    #[test]
+    fn local_by_address() {
+        for (url, want) in [
+            ("http://localhost", true),
+            ("http://LOCALHOST.", true),
+            ("http://nas.local", true),
+            ("http://gpu:8000", true),
+            ("http://192.168.1.5", true),
+            ("http://[::1]", true),
+            ("http://[::ffff:10.0.0.1]", true),
+            ("http://[fd00::1]", true),
+            ("http://169.254.1.1", false),
+            ("https://api.example.com", false),
+            ("http://localhost.example.com", false),
+            ("http://8.8.8.8", false),
+        ] {
+            assert_eq!(is_local(&Url::parse(url).unwrap()), want, "{url}");
         }
     }
 

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{HeaderMap, Method};
-use net::{Incoming, KeyStyle, Net, NetError, Outgoing, Reach};
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderMap, HeaderValue, Method};
+use net::{Incoming, Net, NetError, Outgoing, Reach};
 use policy::CallContext;
 
 use crate::error::{Blame, error_in, looks_like_html};
@@ -25,6 +26,8 @@ pub(crate) struct Refusal {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
     pub(crate) tried: Vec<String>,
+    /// When to ask again, in milliseconds, if the server said so.
+    pub(crate) retry_after: Option<u64>,
 }
 
 pub(crate) enum Asked {
@@ -59,9 +62,13 @@ impl Ask<'_> {
             let limits = self.endpoint.limits;
             let mut outgoing = Outgoing::new(method.clone(), url, self.purpose);
             outgoing.headers = headers.clone();
+            // Packing makes small events wait for each other. A server that packs nevertheless is understood.
+            outgoing
+                .headers
+                .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             outgoing.body = body.clone();
             outgoing.key = self.endpoint.key.clone();
-            outgoing.key_style = KeyStyle::Bearer;
+            outgoing.key_style = self.endpoint.api.wire().key_style();
             outgoing.connect_timeout = limits.connect;
             outgoing.first_byte_timeout = limits.first_byte;
             outgoing.idle_timeout = limits.idle;
@@ -75,19 +82,62 @@ impl Ask<'_> {
                 return Ok(Asked::Answer(incoming, shown));
             }
             let status = incoming.status.as_u16();
+            let retry_after = retry_after(&incoming.headers);
             let body = read_error_body(incoming).await;
             let absent = matches!(status, 404 | 405) && !says_why(&body);
             // The first answer is the more telling one, unless it only says that there is nothing.
             if !absent || last.is_none() {
-                last = Some((status, body));
+                last = Some((status, body, retry_after));
             }
             if !absent {
                 break;
             }
         }
-        let (status, body) = last.unwrap_or((404, Vec::new()));
-        Ok(Asked::Refusal(Refusal { status, body, tried }))
+        let (status, body, retry_after) = last.unwrap_or((404, Vec::new(), None));
+        Ok(Asked::Refusal(Refusal {
+            status,
+            body,
+            tried,
+            retry_after,
+        }))
     }
+}
+
+/// How long a server wants to be left alone: `retry-after-ms`, or `Retry-After` in seconds or as a date.
+fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
+        return (0.0..1e9).contains(&ms).then_some(ms as u64);
+    }
+    let given = text("retry-after")?;
+    if let Ok(seconds) = given.parse::<f64>() {
+        return (0.0..1e6).contains(&seconds).then_some((seconds * 1000.0) as u64);
+    }
+    let at = httpdate::parse_http_date(given).ok()?;
+    let wait = at.duration_since(std::time::SystemTime::now()).unwrap_or_default();
+    u64::try_from(wait.as_millis()).ok()
+}
+
+/// How long a server at home has to take note that an answer is not wanted any more.
+const TELL: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Tells a server something, on a page below its root. Nobody waits for the answer.
+pub(crate) async fn tell(ctx: &CallContext, net: &Net, endpoint: &Endpoint, page: &str) {
+    let Ok(origin) = endpoint.origin() else { return };
+    let (reach, purpose) = (Reach::Named(origin), "abort");
+    let Ok(url) = net.check(ctx, &Method::POST, endpoint.below_root(page), &reach, purpose) else {
+        return;
+    };
+    let mut outgoing = Outgoing::new(Method::POST, url, purpose);
+    outgoing.key = endpoint.key.clone();
+    outgoing.key_style = endpoint.api.wire().key_style();
+    outgoing
+        .headers
+        .insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    outgoing.body = Bytes::from_static(b"{}");
+    outgoing.connect_timeout = TELL;
+    outgoing.first_byte_timeout = TELL;
+    let _ = net.send(ctx, outgoing).await;
 }
 
 /// Whether a "not found" is about something inside the API, such as an unknown model, and not about the page.

@@ -3,9 +3,9 @@
 //! here; whatever a server sends is foreign input and becomes either text or an error, never a panic.
 
 mod answer;
+mod cache;
 mod calls;
 mod chat;
-mod chunk;
 mod converse;
 mod decode;
 pub mod demo;
@@ -13,25 +13,34 @@ mod embed;
 mod endpoint;
 mod error;
 mod http_in;
+mod intake;
 mod local;
 mod models;
+mod picture;
+mod progress;
 mod quirks;
+mod replay;
 mod request;
 mod sse;
 mod structured;
 mod tags;
 mod tools;
+mod values;
 mod window;
+mod wire;
 
 pub use answer::{Answer, Event, GenerateResult, Usage};
 pub use chat::{EventStream, chat};
 pub use converse::{MAX_ROUNDS, converse};
 pub use decode::{StreamDecode, StreamDecoder};
 pub use embed::{MAX_TEXTS, embed};
-pub use endpoint::{Endpoint, Limits, normal_base};
+pub use endpoint::{Endpoint, Limits, is_local, normal_base};
 pub use error::{ProviderError, ProviderErrorKind};
+pub use intake::replay;
 pub use local::{Found, Preset, presets, probe, probe_local};
 pub use models::{ModelInfo, ModelList, list_models};
+pub use picture::Picture;
 pub use quirks::Quirks;
-pub use request::{GenerateRequest, Message, PresetParams, ReasoningTags, Role};
+pub use request::{GenerateRequest, Level, Message, PresetParams, ReasoningTags, Role};
 pub use tools::{MAX_TOOLS, NoTools, Tool, ToolAnswer, ToolBox};
+pub use wire::Api;

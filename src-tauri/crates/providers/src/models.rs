@@ -53,7 +53,8 @@ pub(crate) async fn list(
     purpose: &'static str,
 ) -> Result<ModelList, ProviderError> {
     let blame = Blame {
-        who: endpoint.name.clone(),
+        name: endpoint.name.clone(),
+        model: None,
         key: endpoint.key.clone(),
     };
     let ask = Ask {
@@ -67,7 +68,7 @@ pub(crate) async fn list(
     headers.insert(http::header::ACCEPT, HeaderValue::from_static("application/json"));
     let (incoming, url) = match ask.send(Method::GET, "models", headers, Bytes::new()).await? {
         Asked::Answer(incoming, url) => (incoming, url),
-        Asked::Refusal(refusal) => return Err(blame.status(refusal.status, &refusal.body, &refusal.tried)),
+        Asked::Refusal(refusal) => return Err(blame.status(&refusal)),
     };
     let headers = incoming.headers.clone();
     let body = read_body(incoming, &url, MAX_LIST)

@@ -1,9 +1,11 @@
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::decode::StreamDecode;
+use crate::picture::{MAX_PICTURES, Picture};
 use crate::tools::Tool;
+use crate::wire::{Choice, Since};
 
 /// What a caller asks of a model (contract section 4.1), read from JSON and written back in the same shape. `messages`
 /// is required; every other field that is absent, null or of the wrong type counts as not given, and unknown fields are
@@ -34,7 +36,7 @@ pub struct GenerateRequest {
     /// The beginning of the model's answer, put into its mouth.
     #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub assistant_prefill: Option<String>,
-    /// For text completion; carried along, not used by this transport.
+    /// For text completion: a format's id, `auto`, or a format of one's own.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub prompt_format: Option<Value>,
     #[serde(
@@ -43,7 +45,7 @@ pub struct GenerateRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub preset_params: Option<PresetParams>,
-    /// Prompt caching; carried along, not used by this transport.
+    /// Prompt caching: `{depth, retention: none|short|long}`. What is invalid in it is ignored.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub cache: Option<Value>,
     /// Tools the request itself defines, at most 16. Whoever runs them puts them into the [`crate::ToolBox`].
@@ -67,19 +69,61 @@ pub struct ReasoningTags {
     pub close: String,
 }
 
-/// One turn. What an app keeps beside the text travels with it: a hook sees it, this transport does not send it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One turn. What an app keeps beside the text travels with it: hooks see it. `content` is text, or a list of parts
+/// (`{type: "text", text}`, and images in the ways of OpenAI and Anthropic); images may also stand in `images`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
     pub role: Role,
-    #[serde(deserialize_with = "content")]
     pub content: String,
-    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    /// Of a user's turn; at most 20.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Picture>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_model: Option<String>,
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    /// What an earlier result said to send along with its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Value>,
+}
+
+/// As it arrives.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageIn {
+    role: Role,
+    content: Value,
+    #[serde(default, deserialize_with = "present")]
+    images: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
+    reasoning: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    reasoning_model: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    replay: Option<Value>,
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let given = MessageIn::deserialize(from)?;
+        let (content, mut images) = content(given.content).map_err(D::Error::custom)?;
+        if let Some(list) = given.images {
+            let more: Vec<Picture> = serde_json::from_value(list).map_err(D::Error::custom)?;
+            images.extend(more);
+        }
+        if images.len() > MAX_PICTURES {
+            return Err(D::Error::custom(format!("a message has at most {MAX_PICTURES} images")));
+        }
+        Ok(Self {
+            role: given.role,
+            content,
+            images,
+            reasoning: given.reasoning,
+            reasoning_model: given.reasoning_model,
+            replay: given.replay,
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,28 +187,69 @@ fn reasoning_tags<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Reasoning
     }
 }
 
-/// A string, null, or the text parts of a list of parts.
-fn content<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    match Value::deserialize(from)? {
-        Value::String(text) => Ok(text),
-        Value::Null => Ok(String::new()),
-        Value::Array(parts) => Ok(parts.iter().filter_map(|part| part.get("text")?.as_str()).collect()),
-        _ => Err(D::Error::custom("a message's content must be text")),
+/// A string, null, or a list of parts: their text, and their images.
+fn content(value: Value) -> Result<(String, Vec<Picture>), String> {
+    match value {
+        Value::String(text) => Ok((text, Vec::new())),
+        Value::Null => Ok((String::new(), Vec::new())),
+        Value::Array(parts) => {
+            let mut images = Vec::new();
+            let mut all = String::new();
+            for part in &parts {
+                match Picture::of_part(part) {
+                    Some(image) => images.push(image?),
+                    None => all.push_str(part.get("text").and_then(Value::as_str).unwrap_or_default()),
+                }
+            }
+            Ok((all, images))
+        }
+        _ => Err("a message's content must be text, or a list of parts".into()),
     }
 }
 
-/// Body fields that `presetParams.params` cannot replace: the model somebody chose, the conversation itself, and tools,
-/// which need a permission of their own.
-const OWN_FIELDS: [&str; 8] = [
-    "model",
-    "messages",
-    "stream",
-    "stream_options",
-    "tools",
-    "tool_choice",
-    "functions",
-    "function_call",
-];
+/// How much a model is to think before it answers (contract section 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Off,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+impl Level {
+    pub const ALL: [Level; 7] = [
+        Level::Off,
+        Level::Minimal,
+        Level::Low,
+        Level::Medium,
+        Level::High,
+        Level::Xhigh,
+        Level::Max,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Off => "off",
+            Level::Minimal => "minimal",
+            Level::Low => "low",
+            Level::Medium => "medium",
+            Level::High => "high",
+            Level::Xhigh => "xhigh",
+            Level::Max => "max",
+        }
+    }
+
+    /// `med` means `medium`.
+    pub fn parse(name: &str) -> Option<Level> {
+        match name {
+            "med" => Some(Level::Medium),
+            _ => Self::ALL.into_iter().find(|level| level.name() == name),
+        }
+    }
+}
 
 /// The names under which servers send what a model thought; the first is the commonest.
 pub(crate) const THINKING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
@@ -172,21 +257,10 @@ pub(crate) const THINKING: [&str; 3] = ["reasoning_content", "reasoning", "think
 /// What one round sends beside the request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Round {
-    /// In the wire format.
-    pub(crate) tools: Vec<Value>,
+    pub(crate) tools: Vec<Tool>,
     pub(crate) choice: Option<Choice>,
-    /// What was said since: turns of the model with its calls, and the tools' answers, in the wire format. The first
-    /// one has the prefill in it.
-    pub(crate) since: Vec<Value>,
-}
-
-/// Which tool the model is made to call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// The one for structured output.
-    Structured,
-    /// Any.
-    Required,
+    /// What was said since: turns of the model with its calls, and the tools' answers. The first one has the prefill in it.
+    pub(crate) since: Vec<Since>,
 }
 
 /// What a server or a model is known not to take.
@@ -201,12 +275,20 @@ pub(crate) struct Quirk {
     pub(crate) no_thinking_back: bool,
     /// Refuses to answer without reasoning.
     pub(crate) must_reason: bool,
+    /// Wants the limit of tokens as `max_completion_tokens`.
+    pub(crate) completion_tokens: bool,
+    /// Refuses any temperature.
+    pub(crate) no_temperature: bool,
+    /// Refuses to be given the beginning of its answer.
+    pub(crate) no_prefill: bool,
+    /// Knows no levels of thinking.
+    pub(crate) no_reasoning: bool,
 }
 
 impl GenerateRequest {
     /// The system prompt (the `systemPrompt` field, then the leading system messages, with blank lines between) and
-    /// the turns after it; a later system message becomes a user's turn in its place.
-    pub fn split(&self) -> (Option<String>, Vec<Message>) {
+    /// the turns after it; a later system message keeps its role here and is sent as a user's turn in its place.
+    pub fn split(&self) -> (Option<String>, &[Message]) {
         let leading = self
             .messages
             .iter()
@@ -219,80 +301,21 @@ impl GenerateRequest {
             .map(String::as_str)
             .filter(|text| !text.trim().is_empty())
             .collect();
-        let turns = self.messages[leading..]
-            .iter()
-            .cloned()
-            .map(|message| match message.role {
-                Role::System => Message {
-                    role: Role::User,
-                    ..message
-                },
-                _ => message,
-            });
-        ((!prompt.is_empty()).then(|| prompt.join("\n\n")), turns.collect())
+        (
+            (!prompt.is_empty()).then(|| prompt.join("\n\n")),
+            &self.messages[leading..],
+        )
     }
 
-    /// The body of an OpenAI chat-completions request.
-    pub(crate) fn body(&self, model: &str, round: &Round, quirk: Quirk) -> Map<String, Value> {
-        let (system, turns) = self.split();
-        let mut messages = Vec::with_capacity(turns.len() + round.since.len() + 2);
-        if let Some(text) = system {
-            messages.push(json!({"role": "system", "content": text}));
-        }
-        messages.extend(
-            turns
-                .iter()
-                .map(|turn| json!({"role": turn.role, "content": turn.content})),
-        );
-        if let Some(text) = self.prefill().filter(|_| round.since.is_empty()) {
-            messages.push(json!({"role": "assistant", "content": text}));
-        }
-        messages.extend(round.since.iter().cloned());
-        if quirk.no_thinking_back {
-            for message in messages.iter_mut().filter_map(Value::as_object_mut) {
-                message.retain(|name, _| !THINKING.contains(&name.as_str()));
-            }
-        }
-        let mut body = Map::new();
-        if let Some(preset) = &self.preset_params {
-            // JSON has no NaN; serde_json turns one into null, which servers refuse.
-            if let Some(temperature) = preset.temperature.filter(|value| value.is_finite()) {
-                body.insert("temperature".into(), json!(temperature));
-            }
-            if let Some(limit) = preset.max_tokens {
-                body.insert("max_tokens".into(), json!(limit));
-            }
-        }
-        if let Some(effort) = self.reasoning.as_deref().and_then(effort) {
-            body.insert("reasoning_effort".into(), json!(effort));
-        }
-        if let Some(params) = self.preset_params.as_ref().and_then(|preset| preset.params.as_ref()) {
-            for (name, value) in params.iter().filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str())) {
-                body.insert(name.clone(), value.clone());
-            }
-        }
-        if quirk.must_reason {
-            insist_on_reasoning(&mut body);
-        }
-        if !round.tools.is_empty() {
-            body.insert("tools".into(), Value::Array(round.tools.clone()));
-            let choice = match round.choice {
-                Some(_) if quirk.no_choice => None,
-                Some(Choice::Structured) if !quirk.no_named_choice => {
-                    Some(json!({"type": "function", "function": {"name": crate::tools::STRUCTURED}}))
-                }
-                Some(_) => Some(json!("required")),
-                None => None,
-            };
-            body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
-        }
-        body.insert("model".into(), json!(model));
-        body.insert("messages".into(), Value::Array(messages));
-        body.insert("stream".into(), json!(true));
-        if !quirk.no_stream_options {
-            body.insert("stream_options".into(), json!({"include_usage": true}));
-        }
-        body
+    pub fn level(&self) -> Option<Level> {
+        Level::parse(self.reasoning.as_deref()?)
+    }
+
+    /// `thinkingBudget` in tokens, where it is a whole number of them.
+    pub(crate) fn thinking_tokens(&self) -> Option<u64> {
+        self.thinking_budget
+            .filter(|tokens| (0.0..1e9).contains(tokens))
+            .map(|tokens| tokens as u64)
     }
 
     pub(crate) fn prefill(&self) -> Option<&str> {
@@ -300,47 +323,10 @@ impl GenerateRequest {
     }
 }
 
-/// Turns reasoning on at its lowest level, unless a level is asked for already.
-fn insist_on_reasoning(body: &mut Map<String, Value>) {
-    for (name, off) in [
-        ("reasoning", json!({"enabled": false})),
-        ("thinking", json!({"type": "disabled"})),
-    ] {
-        let says_no = body.get(name).is_some_and(|value| {
-            *value == off || value == false || value.get("effort").is_some_and(|effort| effort == "none")
-        });
-        if says_no {
-            body.remove(name);
-        }
-    }
-    for name in ["include_reasoning", "enable_thinking"] {
-        if body.get(name).is_some_and(|value| value == false) {
-            body.remove(name);
-        }
-    }
-    let chosen = body
-        .get("reasoning_effort")
-        .is_some_and(|effort| effort.is_string() && effort != "none");
-    if !chosen && !body.contains_key("reasoning") {
-        body.insert("reasoning_effort".into(), json!("minimal"));
-    }
-}
-
-/// The word chat-completions servers know; `off` and unknown words send nothing and leave the model's own default.
-fn effort(level: &str) -> Option<&'static str> {
-    match level {
-        "minimal" => Some("minimal"),
-        "low" => Some("low"),
-        "med" | "medium" => Some("medium"),
-        "high" => Some("high"),
-        // The format's highest word is xhigh.
-        "xhigh" | "max" => Some("xhigh"),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn request(value: Value) -> GenerateRequest {
@@ -348,60 +334,16 @@ mod tests {
     }
 
     #[test]
-    fn leading_system_messages_are_the_prompt_and_later_ones_are_turns() {
-        let request = request(json!({
-            "systemPrompt": "a",
-            "messages": [
-                {"role": "system", "content": "b"}, {"role": "system", "content": " "}, {"role": "system", "content": "c"},
-                {"role": "user", "content": "d"}, {"role": "system", "content": "e"}, {"role": "assistant", "content": "f"},
-            ],
-            "assistantPrefill": "g",
-        }));
-        assert_eq!(
-            request.body("m", &Round::default(), Quirk::default())["messages"],
-            json!([
-                {"role": "system", "content": "a\n\nb\n\nc"}, {"role": "user", "content": "d"},
-                {"role": "user", "content": "e"}, {"role": "assistant", "content": "f"}, {"role": "assistant", "content": "g"},
-            ])
-        );
-    }
-
-    #[test]
-    fn params_are_merged_but_do_not_replace_the_request() {
-        let request = request(json!({
-            "messages": [{"role": "user", "content": "x"}],
-            "reasoning": "med",
-            "presetParams": {"temperature": 0.5, "max_tokens": 7, "params": {
-                "top_p": 0.9, "temperature": 1.5, "model": "other", "messages": [], "stream": false, "tools": [{}],
-                "tool_choice": "required", "functions": [], "function_call": "x",
-            }},
-        }));
-        let quirk = Quirk {
-            no_stream_options: true,
-            ..Quirk::default()
-        };
-        let body = request.body("mine", &Round::default(), quirk);
-        assert_eq!(
-            Value::Object(body),
-            json!({
-                "model": "mine", "messages": [{"role": "user", "content": "x"}], "stream": true,
-                "temperature": 1.5, "max_tokens": 7, "top_p": 0.9, "reasoning_effort": "medium",
-            })
-        );
-    }
-
-    #[test]
     fn wrong_optional_fields_count_as_absent() {
         let request = request(json!({
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}, {"text": "b"}], "x": 1}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"text": "b"}], "x": 1}],
             "systemPrompt": 5, "model": null, "reasoning": {}, "thinkingBudget": "x", "presetParams": [], "tools": 1, "future": true,
             "reasoningTags": {"open": 1}, "streamDecode": "x", "streamMuted": 1, "schema": null, "cache": null,
         }));
         assert_eq!(request.messages[0].content, "ab");
         assert!(request.system_prompt.is_none() && request.model.is_none() && request.preset_params.is_none());
         assert!(request.tools.is_empty() && request.reasoning_tags.is_none() && request.stream_decode.is_none());
-        let body = request.body("m", &Round::default(), Quirk::default());
-        assert_eq!(body.get("reasoning_effort"), None);
+        assert_eq!(request.level(), None);
     }
 
     #[test]
@@ -412,6 +354,8 @@ mod tests {
             json!({"messages": [{"role": "wizard", "content": "x"}]}),
             json!({"messages": [{"role": "user"}]}),
             json!({"messages": [{"role": "user", "content": 5}]}),
+            json!({"messages": [{"role": "user", "content": "x", "images": ["https://example.com/x.png"]}]}),
+            json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://h/x.png"}}]}]}),
             json!({"messages": [], "tools": [{"name": "a b"}]}),
             json!({"messages": [], "reasoningTags": {"open": "", "close": "x"}}),
             json!({"messages": [], "streamDecode": {"field": "a b"}}),
@@ -433,38 +377,5 @@ mod tests {
         assert_eq!(serde_json::to_value(request(whole.clone())).unwrap(), whole);
         let bare = json!({"messages": []});
         assert_eq!(serde_json::to_value(request(bare.clone())).unwrap(), bare);
-    }
-
-    #[test]
-    fn reasoning_is_insisted_on_at_the_lowest_level() {
-        let quirk = Quirk {
-            must_reason: true,
-            ..Quirk::default()
-        };
-        let sent = |reasoning: &str, params: Value| {
-            let request = request(json!({"messages": [], "reasoning": reasoning, "presetParams": {"params": params}}));
-            let mut body = request.body("m", &Round::default(), quirk);
-            for own in ["model", "messages", "stream", "stream_options"] {
-                body.remove(own);
-            }
-            Value::Object(body)
-        };
-        assert_eq!(sent("off", json!({})), json!({"reasoning_effort": "minimal"}));
-        assert_eq!(
-            sent(
-                "off",
-                json!({"reasoning": {"enabled": false}, "enable_thinking": false})
-            ),
-            json!({"reasoning_effort": "minimal"})
-        );
-        assert_eq!(
-            sent("off", json!({"reasoning_effort": "none"})),
-            json!({"reasoning_effort": "minimal"})
-        );
-        assert_eq!(sent("high", json!({})), json!({"reasoning_effort": "high"}));
-        assert_eq!(
-            sent("off", json!({"reasoning": {"effort": "low"}})),
-            json!({"reasoning": {"effort": "low"}})
-        );
     }
 }

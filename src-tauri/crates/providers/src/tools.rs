@@ -115,12 +115,19 @@ impl Tool {
 
     /// As a chat-completions request has it.
     pub(crate) fn wire(&self) -> Value {
-        function(&self.name, &self.description, &self.parameters)
+        json!({"type": "function", "function": {
+            "name": self.name, "description": self.description, "parameters": self.parameters,
+        }})
     }
-}
 
-pub(crate) fn function(name: &str, description: &str, parameters: &Value) -> Value {
-    json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
+    /// The hidden one by which structured output is handed in.
+    pub(crate) fn structured(parameters: &Value) -> Self {
+        Self {
+            name: STRUCTURED.to_owned(),
+            description: "Hands in the answer. Call this once, with the whole answer.".to_owned(),
+            parameters: parameters.clone(),
+        }
+    }
 }
 
 /// Servers refuse an object schema without `type` or `properties`; guests leave them out.

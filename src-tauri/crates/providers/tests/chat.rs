@@ -22,7 +22,11 @@ async fn ask(endpoint: &Endpoint, request: GenerateRequest) -> (Vec<Event>, Gene
         .filter(|event| matches!(event, Event::Done { .. } | Event::Failed(_)))
         .count();
     assert_eq!(last, 1, "one last event: {events:?}");
-    (events, answer.finish())
+    // The text for the person, with addresses.
+    let whole = answer.whole_error().map(str::to_owned);
+    let mut result = answer.finish();
+    result.error = whole;
+    (events, result)
 }
 
 async fn ask_server(reply: Reply) -> (Vec<Event>, GenerateResult) {
@@ -177,7 +181,7 @@ async fn a_stall_ends_and_keeps_what_streamed() {
     let (all, result) = ask(&endpoint, request()).await;
     assert_eq!(
         (result.text.as_str(), kind(&all)),
-        ("kept", Some(ProviderErrorKind::Network))
+        ("kept", Some(ProviderErrorKind::Stalled))
     );
     assert!(result.error.unwrap().contains("stopped sending"));
 }
@@ -264,19 +268,19 @@ async fn error_statuses_keep_the_providers_words() {
         (
             "404 Not Found",
             json!({"error": {"message": "no model m"}}).to_string(),
-            ProviderErrorKind::NotFound,
+            ProviderErrorKind::ModelGone,
             "no model m",
         ),
         (
             "429 Too Many Requests",
             json!({"error": "slow down"}).to_string(),
-            ProviderErrorKind::Limited,
+            ProviderErrorKind::RateLimit,
             "slow down",
         ),
         (
             "402 Payment Required",
             json!({"message": "no credit"}).to_string(),
-            ProviderErrorKind::Limited,
+            ProviderErrorKind::Credit,
             "no credit",
         ),
         (

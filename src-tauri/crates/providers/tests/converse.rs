@@ -95,7 +95,10 @@ async fn talk(
     let last = |event: &Event| matches!(event, Event::Done { .. } | Event::Failed(_));
     assert_eq!(events.iter().filter(|event| last(event)).count(), 1, "{events:?}");
     assert!(events.last().is_some_and(last), "{events:?}");
-    (events, answer.finish())
+    let whole = answer.whole_error().map(str::to_owned);
+    let mut result = answer.finish();
+    result.error = whole;
+    (events, result)
 }
 
 fn kind(events: &[Event]) -> Option<ProviderErrorKind> {

@@ -88,6 +88,6 @@ async fn a_server_that_says_nothing_is_given_up() {
     let error = embed(&context, &net(), &server.endpoint(), None, &texts(1))
         .await
         .unwrap_err();
-    assert_eq!(error.kind, ProviderErrorKind::Network);
+    assert_eq!(error.kind, ProviderErrorKind::Stalled);
     assert!(began.elapsed() < PATIENCE);
 }

@@ -3,15 +3,18 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use common::*;
 use futures::StreamExt;
 use parking_lot::Mutex;
-use providers::{Answer, Endpoint, Event, GenerateResult, NoTools, Tool, ToolAnswer, ToolBox, converse, embed};
+use providers::{
+    Answer, Api, Endpoint, Event, GenerateResult, NoTools, ProviderErrorKind, Tool, ToolAnswer, ToolBox, converse,
+    embed,
+};
 use serde_json::{Value, json};
 use testkit::llmock::Llmock;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
 #[derive(Default)]
@@ -51,22 +54,6 @@ async fn talk(server: &Llmock, more: Value, toolbox: Arc<dyn ToolBox>) -> (Vec<E
     (events, answer.finish())
 }
 
-/// Tells llmock what to do next.
-async fn script(server: &Llmock, behaviors: Value) {
-    let body = json!({ "behaviors": behaviors }).to_string();
-    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", server.port))
-        .await
-        .unwrap();
-    let request = format!(
-        "POST /_llmock/scenario HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-}
-
 #[tokio::test]
 async fn a_whole_conversation_with_a_tool() {
     let Some(server) = Llmock::start(&[]) else { return };
@@ -87,7 +74,7 @@ async fn a_whole_conversation_with_a_tool() {
     let two = json!([{"type": "reply", "tool_calls": [
         {"name": "get_weather", "arguments": {"city": "Paris"}}, {"name": "get_weather", "arguments": {"city": "Lima"}},
     ]}]);
-    script(&server, two).await;
+    server.script(two);
     let weather = Arc::new(Weather::default());
     let (_, result) = talk(&server, json!({}), weather.clone()).await;
     assert_eq!(result.error, None);
@@ -98,7 +85,7 @@ async fn a_whole_conversation_with_a_tool() {
 async fn calls_that_go_wrong() {
     let Some(server) = Llmock::start(&[]) else { return };
     for kind in ["malformed_arguments", "unknown_tool"] {
-        script(&server, json!([{"type": "tool_fault", "kind": kind}])).await;
+        server.script(json!([{"type": "tool_fault", "kind": kind}]));
         let weather = Arc::new(Weather::default());
         let (_, result) = talk(&server, json!({}), weather.clone()).await;
         assert_eq!(result.error, None, "{kind}");
@@ -109,7 +96,7 @@ async fn calls_that_go_wrong() {
         assert!(weather.0.lock().is_empty(), "{kind}");
     }
     for kind in ["disconnect", "truncate"] {
-        script(&server, json!([{"type": "stream_fault", "kind": kind}])).await;
+        server.script(json!([{"type": "stream_fault", "kind": kind}]));
         let weather = Arc::new(Weather::default());
         let (events, result) = talk(&server, json!({}), weather.clone()).await;
         assert!(matches!(events.last(), Some(Event::Failed(_))), "{kind}: {events:?}");
@@ -158,4 +145,47 @@ async fn a_request_that_is_too_long_says_the_window() {
         panic!("{events:?}")
     };
     assert_eq!(error.window, Some(100), "{error}");
+}
+
+/// A server that falls silent in the midst of its answer: said to have stalled, with what had arrived, in every format.
+#[tokio::test]
+async fn a_stall_is_said_to_be_one() {
+    let Some(server) = Llmock::start(&[]) else { return };
+    for (api, base, model, before) in [
+        (Api::OpenaiCompletions, "/v1", "gpt-4o", 1),
+        (Api::OpenaiResponses, "/v1", "gpt-4o", 4),
+        (Api::AnthropicMessages, "/anthropic", "claude-sonnet-4-6", 3),
+        (Api::GoogleGenerativeAi, "/gemini/v1beta", "gemini-2.5-pro", 0),
+    ] {
+        server.reset();
+        server.script(json!([
+            {"type": "reply", "text": "alpha beta gamma delta"},
+            {"type": "stream_fault", "kind": "stall", "after_chunks": before + 2, "stall_seconds": 20},
+        ]));
+        let mut endpoint = Endpoint::new("c_mock", "llmock", Url::parse(&server.at(base)).unwrap());
+        endpoint.api = api;
+        endpoint.limits.idle = Duration::from_millis(400);
+        let request = json!({"model": model, "messages": [{"role": "user", "content": "Stall."}]});
+        let request = serde_json::from_value(request).unwrap();
+        let began = Instant::now();
+        let all = converse(&context(), &net(), &endpoint, request, Arc::new(NoTools)).collect::<Vec<Event>>();
+        let events = tokio::time::timeout(PATIENCE, all).await.expect("the answer ends");
+        let Some(Event::Failed(error)) = events.last() else {
+            panic!("{api:?}: {events:?}")
+        };
+        assert_eq!(error.kind, ProviderErrorKind::Stalled, "{api:?}: {error}");
+        let text: String = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Delta(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(text, "alpha beta ", "{api:?}");
+        assert!(
+            began.elapsed() >= Duration::from_millis(400),
+            "{api:?}: {:?}",
+            began.elapsed()
+        );
+    }
 }
