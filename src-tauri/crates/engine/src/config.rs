@@ -1,7 +1,7 @@
 //! `config.toml`: written on first start with a comment per setting, read at every start.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use db::UsageLimits;
 use policy::{Capability, HostPolicy, PluginPolicy};
@@ -22,6 +22,8 @@ pub struct Config {
     pub worker_idle_seconds: u64,
     /// What plugins may be granted at all.
     pub plugins: HostPolicy,
+    /// The file that keys are kept in, for servers; relative to the home. Without one they are kept where the person chose.
+    pub keys_file: Option<PathBuf>,
     /// What each app may use a day where the person set nothing else; the disk limit is no daily one.
     pub budgets: UsageLimits,
 }
@@ -36,6 +38,7 @@ impl Default for Config {
             max_workers: 32,
             worker_idle_seconds: 60,
             plugins: HostPolicy::default(),
+            keys_file: None,
             budgets: UsageLimits {
                 model_calls: Some(5_000),
                 tokens: None,
@@ -71,6 +74,11 @@ model_calls = 5000
 tokens = 0
 network_bytes = 1073741824
 disk_bytes = 2147483648
+
+# For servers without a keychain: a file that keys of model servers are kept in, in clear. It must belong to the user that
+# Chrysalis runs as and have mode 0600. Without it, keys are kept in the keychain or where the launcher is told to.
+[keys]
+# file = \"keys.txt\"
 
 # What plugins may be granted at all, whatever a person allows in the launcher. Permissions: llm, store, schedule,
 # network, local-network, tools, routes, fs, zip, hooks. Host patterns: api.example.com, *.example.com (its subdomains,
@@ -144,6 +152,7 @@ impl Config {
                     )? as u64;
                 }
                 "budgets" => budgets(&mut config.budgets, table(item, "budgets")?)?,
+                "keys" => config.keys_file = keys(table(item, "keys")?)?,
                 "plugins" => config.plugins = plugins(table(item, "plugins")?)?,
                 other => tracing::warn!("config.toml: there is no setting \"{other}\"; it is ignored"),
             }
@@ -188,6 +197,18 @@ fn budgets(limits: &mut UsageLimits, section: &dyn TableLike) -> Result<(), Conf
         *place = (limit > 0).then_some(limit as u64);
     }
     Ok(())
+}
+
+fn keys(section: &dyn TableLike) -> Result<Option<PathBuf>, ConfigError> {
+    let mut file = None;
+    for (name, item) in section.iter() {
+        // A slip here would put keys elsewhere than they were meant to be: nothing unknown is passed over.
+        let path = item.as_str().filter(|path| name == "file" && !path.trim().is_empty());
+        let path =
+            path.ok_or_else(|| wrong(&format!("keys.{name}"), "keys.file, the path of a file in quotes", item))?;
+        file = Some(PathBuf::from(path));
+    }
+    Ok(file)
 }
 
 fn plugins(section: &dyn TableLike) -> Result<HostPolicy, ConfigError> {
@@ -272,6 +293,8 @@ mod tests {
             (one.allow.clone(), one.hosts.clone()),
             (Some(BTreeSet::from([Capability::Llm])), Some(vec![]))
         );
+        let keys = Config::parse("[keys]\nfile = \"/etc/chrysalis/keys\"").unwrap();
+        assert_eq!(keys.keys_file, Some("/etc/chrysalis/keys".into()));
         assert!(config.plugins.plugins["_/top"].deny.contains(&Capability::Llm));
     }
 
@@ -290,6 +313,10 @@ mod tests {
         for (text, want) in [
             ("[budgets]\ntokens = -1", "budgets.tokens must be a whole number"),
             ("budgets = 5", "budgets must be a section"),
+            ("keys = \"x\"", "keys must be a section"),
+            ("[keys]\nfile = 5", "keys.file must be keys.file, the path"),
+            ("[keys]\nfile = \" \"", "keys.file must be"),
+            ("[keys]\nfiles = \"x\"", "keys.files must be keys.file"),
             (
                 "[plugins]\ndeny = [\"shell\"]",
                 "plugins.deny must be permissions (unknown permission",

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use secrets::VaultError;
 use serde_json::json;
 
 /// What a handler answers when it cannot do what was asked.
@@ -68,6 +69,31 @@ impl From<db::DbError> for ApiError {
                     "The database could not be read or written; nothing was changed. The log says why.",
                 )
             }
+        }
+    }
+}
+
+impl From<VaultError> for ApiError {
+    fn from(error: VaultError) -> Self {
+        let (status, code) = match &error {
+            VaultError::ChooseStore => (StatusCode::CONFLICT, Some("choose_key_store")),
+            VaultError::Locked(_) => (StatusCode::CONFLICT, Some("key_store_locked")),
+            VaultError::Configured => (StatusCode::CONFLICT, Some("configured")),
+            VaultError::WrongPassphrase => (StatusCode::FORBIDDEN, Some("passphrase")),
+            VaultError::NotSaved(_) | VaultError::NotMoved(_) | VaultError::StillKept(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, Some("key_store"))
+            }
+            _ => (StatusCode::BAD_REQUEST, None),
+        };
+        let mut text = error.to_string();
+        if let Some(first) = text.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        let full_stop = if text.ends_with(['.', ')']) { "" } else { "." };
+        Self {
+            status,
+            message: text + full_stop,
+            code,
         }
     }
 }

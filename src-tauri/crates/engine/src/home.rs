@@ -13,9 +13,9 @@ use apps::permission::Permissions;
 use apps::plugin_call::Plugins;
 use db::Db;
 use parking_lot::{Mutex, RwLock};
-use policy::{AccountId, random_hex};
+use policy::{AccountId, AppId, PluginId, random_hex};
 use sandbox::{Pool, PoolOptions};
-use secrets::Vault;
+use secrets::{Places, Vault};
 
 use crate::activity::Activity;
 use crate::bus::Bus;
@@ -149,7 +149,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
     let permissions = Arc::new(Permissions::new(db.clone(), config.plugins.clone()));
     let budgets = Arc::new(Budgets::new(db.clone(), config.budgets));
     let engine = Engine(Arc::new(Inner {
-        vault: Vault::open(options.keychain, &vault_name(&db, &owner.id)?),
+        vault: open_vault(&options, &config, &db, &owner.id)?,
         plugins: Plugins::new(pool, db.clone(), net.clone(), permissions, budgets),
         net,
         instance: random_hex(8),
@@ -187,6 +187,39 @@ fn account_folders(home: &Path) -> Vec<AccountId> {
 /// After its database was lost, a home's only account keeps its folder, so that the apps are still there.
 fn only(mut accounts: Vec<AccountId>) -> Option<AccountId> {
     accounts.pop().filter(|_| accounts.is_empty())
+}
+
+fn open_vault(options: &Options, config: &Config, db: &Db, owner: &AccountId) -> Result<Vault, OpenError> {
+    let folder = options.home.join("secrets");
+    make_folder(&folder)?;
+    let places = Places {
+        folder: Some(folder),
+        file: config.keys_file.as_ref().map(|file| options.home.join(file)),
+    };
+    let name = vault_name(db, owner)?;
+    Ok(Vault::open_in(options.keychain, &name, places, || {
+        known_keys(db).unwrap_or_else(|error| {
+            tracing::warn!(%error, "which keys the keychain holds is not known");
+            Vec::new()
+        })
+    }))
+}
+
+/// Names of the keys that version 0.1 may have put into the keychain: it kept no list of them.
+fn known_keys(db: &Db) -> db::Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for account in db.account_ids()? {
+        let rows = db.connections(&account)?;
+        ids.extend(rows.iter().map(|row| Engine::key_id(&account, &row.id)));
+        let apps = db.installs(&account)?.into_keys();
+        for app in apps.filter_map(|app| AppId::parse(&app).ok()).chain([AppId::shelf()]) {
+            for one in db.app_secrets(&account, &app)? {
+                let plugin = PluginId::parse(&one.plugin).ok();
+                ids.extend(plugin.and_then(|plugin| secrets::plugin_secret_id(&account, &app, &plugin, &one.name)));
+            }
+        }
+    }
+    Ok(ids)
 }
 
 /// The name this home has in the keychain: random, so that two homes never share a key.

@@ -37,7 +37,7 @@ use db::{ConnectionRow, Db};
 use http::{Request, Response};
 use parking_lot::{Mutex, RwLock};
 use policy::{Access, AccountId, AppId, CallContext, Caller};
-use secrets::{Bound, KeyHandle, Vault};
+use secrets::{Bound, KeyHandle, Standing, Vault};
 use serde_json::json;
 use tower::ServiceExt;
 use url::Url;
@@ -246,7 +246,15 @@ impl Engine {
     /// The key of a connection, if there is one for the address the connection has now.
     pub(crate) fn key_of(&self, account: &AccountId, row: &ConnectionRow) -> Option<KeyHandle> {
         let bound = Bound::of(&Url::parse(&row.base_url).ok()?).ok()?;
-        self.vault().handle(&Self::key_id(account, &row.id), bound)
+        self.vault().handle(&Self::key_id(account, &row.id), &bound)
+    }
+
+    /// Whether the key of a connection can be used, and what is in the way.
+    pub(crate) fn key_standing(&self, account: &AccountId, row: &ConnectionRow) -> Standing {
+        let bound = Url::parse(&row.base_url).ok().and_then(|url| Bound::of(&url).ok());
+        bound.map_or(Standing::None, |bound| {
+            self.vault().standing(&Self::key_id(account, &row.id), &bound)
+        })
     }
 
     /// Counts the changes of what plugins there are and what they may do.

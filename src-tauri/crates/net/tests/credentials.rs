@@ -5,7 +5,14 @@ mod common;
 use bytes::Bytes;
 use common::guest::*;
 use common::*;
-use net::NetError;
+use http::Method;
+use net::{CheckedUrl, NetError, Outgoing, Reach};
+use secrets::{Bound, Keychain, Origin, Secret, Vault};
+use url::Url;
+
+fn checked(url: &str) -> CheckedUrl {
+    CheckedUrl::check(url, &Reach::Named(Origin::parse(url).unwrap())).unwrap()
+}
 
 #[tokio::test]
 async fn credentials_do_not_cross_origins() {
@@ -91,6 +98,61 @@ async fn regress_15_a_secret_is_not_sent_to_another_address() {
     assert!(matches!(failure(&net, ask(&own)).await, NetError::Request { .. }));
     assert_eq!((server.seen(), attacker.seen()), (1, 0));
     assert_eq!((log.opened().len(), log.refusals().len()), (1, 4));
+    assert!(!format!("{:?}", log.rows.lock()).contains("canary"));
+}
+
+/// A gateway tells its customers apart by the path: a key of one is not sent below another, however that is spelled, nor
+/// where a redirect on the same host leads.
+#[tokio::test]
+async fn regress_15_a_gateways_key_stays_below_its_path() {
+    let server = own_port(|path, _| match path {
+        "/acct/one/away" => redirect(307, "/acct/two/end"),
+        "/acct/one/near" => redirect(307, "/acct/one/end"),
+        _ => OK.into(),
+    })
+    .await;
+    let (net, log) = home();
+    let reach = granted(&[], &["a.lan"]);
+    let at = |path: &str| format!("http://a.lan:{}{path}", server.port());
+    let vault = Vault::open(Keychain::None, "test");
+    let bound = Bound::of(&Url::parse(&at("/acct/one/v1")).unwrap()).unwrap();
+    vault.put("c", &bound, Secret::new("sk-canary-secret".into())).unwrap();
+    let handle = vault.handle("c", &bound).unwrap();
+    let ask = |path: &str| {
+        let mut fetch = get(at(path), &reach);
+        fetch.headers = vec![with(&handle, "authorization", "Bearer ")];
+        fetch
+    };
+    success(&net, ask("/acct/one/v1/models")).await;
+    success(&net, ask("/acct/one/near")).await;
+    assert!(
+        server
+            .heard
+            .lock()
+            .iter()
+            .all(|heard| heard.contains("sk-canary-secret"))
+    );
+    assert_eq!(server.seen(), 3);
+    for path in [
+        "/",
+        "/acct/two/v1/models",
+        "/acct/one-more/v1",
+        "/acct/one/../two",
+        "/acct/one/%2e%2e/two",
+        "/acct/one/..%2ftwo",
+    ] {
+        let error = failure(&net, ask(path)).await.to_string();
+        assert!(error.contains("/acct/one and no other address"), "{path}: {error}");
+        let mut request = Outgoing::new(Method::GET, checked(&at(path)), "test");
+        request.key = Some(handle.clone());
+        let error = net.send(&context(), request).await.err().expect(path).to_string();
+        assert!(error.contains("/acct/one and was not sent to"), "{path}: {error}");
+    }
+    assert_eq!(server.seen(), 3);
+    failure(&net, ask("/acct/one/away")).await;
+    let heard = server.heard.lock();
+    assert_eq!(heard.len(), 4);
+    assert!(!heard.iter().any(|heard| heard.contains("/acct/two")), "{heard:?}");
     assert!(!format!("{:?}", log.rows.lock()).contains("canary"));
 }
 

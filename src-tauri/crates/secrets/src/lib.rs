@@ -1,16 +1,25 @@
-//! Keys for model servers and secrets given to plugins: kept in the operating system's keychain, bound to the one address
-//! they were given for. The only crate that ever holds key bytes; it gives them to crate `net` alone, and there is no file to fall back on:
-//! where no keychain can be used, a key lives in memory until the program ends, and says so.
+//! Keys for model servers and secrets given to plugins, each bound to the one address it was given for. The only crate that
+//! ever holds key bytes; it gives them to crate `net` alone. They are kept in the operating system's keychain or, where
+//! there is none, in the place the person chose: a file under a passphrase, a file that `config.toml` names, or memory.
 
 mod bound;
+mod disk;
+mod keychain;
+mod ledger;
+mod moving;
 mod origin;
+mod plain;
 mod plugin;
+mod sealed;
 mod secret;
-mod store;
+mod status;
+mod text;
 mod vault;
 
 pub use bound::Bound;
 pub use origin::{Origin, OriginError};
 pub use plugin::plugin_secret_id;
 pub use secret::Secret;
-pub use vault::{Kept, KeyHandle, Keychain, KeychainStatus, MAX_KEY_BYTES, Vault, VaultError};
+pub use status::{EncryptedStatus, FileStatus, KeyStatus, KeychainStatus, Standing, Store};
+pub use text::MAX_KEY_BYTES;
+pub use vault::{KeyHandle, Keychain, Places, Vault, VaultError};

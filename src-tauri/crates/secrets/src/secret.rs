@@ -37,6 +37,31 @@ impl fmt::Debug for Secret {
 mod tests {
     use super::*;
 
+    /// Does not compile where the type has the trait: the call could then mean two things.
+    macro_rules! never {
+        ($type:ty: $($bound:path),*) => { $(const _: fn() = || {
+            trait Either<Which> {
+                fn one() {}
+            }
+            struct Has;
+            impl<T: ?Sized> Either<()> for T {}
+            impl<T: ?Sized + $bound> Either<Has> for T {}
+            let _ = <$type as Either<_>>::one;
+        };)* };
+    }
+
+    // Not shown, not written out, not compared in time that tells something, not handed out by a conversion.
+    never!(Secret: fmt::Display, serde::Serialize, PartialEq, std::hash::Hash, AsRef<[u8]>, AsRef<str>);
+    never!(Secret: std::ops::Deref, Into<Vec<u8>>, Into<String>, std::borrow::Borrow<[u8]>, std::io::Read, Copy);
+    never!(crate::KeyHandle: fmt::Display, serde::Serialize, PartialEq, std::ops::Deref, AsRef<Secret>, Into<Secret>);
+    never!(crate::Vault: fmt::Display, serde::Serialize);
+
+    /// What holds the bytes wipes them when it is dropped.
+    const _: fn(Secret) = |secret| {
+        fn wiped<T: zeroize::ZeroizeOnDrop>(_: T) {}
+        wiped(secret.0);
+    };
+
     #[test]
     fn debug_shows_nothing() {
         assert_eq!(format!("{:?}", Secret::new("sk-canary".into())), "Secret(…)");

@@ -1,43 +1,39 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use serde::Serialize;
 use url::Url;
 
-use crate::store::{self, PATIENCE, Trouble};
-use crate::{Bound, Origin, Secret};
+use crate::keychain::{self, PATIENCE, Trouble};
+use crate::ledger::Ledger;
+use crate::plain::PlainFile;
+use crate::sealed::{Open, SealedFile};
+use crate::text::tidy;
+use crate::{
+    Bound, EncryptedStatus, FileStatus, KeyStatus, KeychainStatus, MAX_KEY_BYTES, Origin, Secret, Standing, Store,
+};
 
-/// Longest key accepted, in bytes (contract section 8).
-pub const MAX_KEY_BYTES: usize = 4096;
-
-/// Where keys are to be kept.
+/// Whether the operating system's keychain may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keychain {
     /// The operating system's: Keychain, Credential Manager, Secret Service.
     System,
-    /// Nowhere but in memory, because the person said so.
+    /// No: keys are kept for this run only, unless the person chose a file.
     None,
 }
 
-/// Whether keys outlive this run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct KeychainStatus {
-    pub usable: bool,
-    /// What is wrong, in words for the person; `None` when usable.
-    pub reason: Option<String>,
-}
-
-/// Where a key is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Kept {
-    /// In the operating system's keychain.
-    Keychain,
-    /// In memory only; gone when the program ends. [`Vault::status`] says why.
-    ThisRun,
+/// Where a vault may keep things beside the keychain.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// A folder of its own that only this user can read, for the ledger and the file under a passphrase. Without one
+    /// there is neither.
+    pub folder: Option<PathBuf>,
+    /// The file that `config.toml` names; where there is one, keys are kept in it and nowhere else.
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,158 +42,249 @@ pub enum VaultError {
     Empty,
     #[error("the key is longer than {MAX_KEY_BYTES} bytes; check that only the key was pasted")]
     TooLong,
-    #[error("the key contains line breaks or characters that no key has; check that only the key was pasted")]
+    #[error("the key has a line break in it; check that only the key was pasted, and only once")]
+    LineBreak,
+    #[error("this is a whole header, not a key: leave out the name or the word Bearer in front of the key")]
+    Header,
+    #[error("the key stands in quotation marks: leave them out")]
+    Quoted,
+    #[error("this is a line of a settings file: paste only what stands behind the =")]
+    Assignment,
+    #[error("the key contains spaces or characters that no key has; check that only the key was pasted")]
     Characters,
-    /// The key is out of memory, but an older run's copy may still be in the keychain.
-    #[error("the key is no longer used, but could not be removed from the keychain: {0}")]
-    StillInKeychain(String),
+    #[error(
+        "there is no keychain that can be used, and nothing else was chosen for keeping keys: choose first whether they are \
+         kept in a file under a passphrase or only until Chrysalis ends (Settings, Models, or PUT /v1/settings/keys)"
+    )]
+    ChooseStore,
+    #[error("keys cannot be read or saved now: {0}")]
+    Locked(String),
+    #[error("nothing was saved: {0}")]
+    NotSaved(String),
+    #[error("the key is no longer used, but could not be removed: {0}")]
+    StillKept(String),
+    #[error("this is not the passphrase of the file")]
+    WrongPassphrase,
+    #[error("a passphrase has at least {} characters", crate::moving::SHORTEST_PASSPHRASE)]
+    ShortPassphrase,
+    #[error("config.toml names a file for keys ([keys] file): change it there and start Chrysalis again")]
+    Configured,
+    #[error("a file for keys is named in config.toml ([keys] file) and nowhere else")]
+    NotConfigured,
+    #[error("the keys stay where they were: {0}")]
+    NotMoved(String),
 }
 
 /// A key together with where it may go. Emptied when the key is forgotten, so that a handle given out before that is empty
 /// too.
-struct Held {
-    bound: Bound,
-    kept: Kept,
-    key: Mutex<Option<Secret>>,
+pub(crate) struct Held {
+    pub(crate) bound: Bound,
+    pub(crate) kept: Mutex<Store>,
+    pub(crate) key: Mutex<Option<Secret>>,
 }
 
+impl Held {
+    pub(crate) fn new(bound: Bound, kept: Store, key: Secret) -> Arc<Self> {
+        Arc::new(Self {
+            bound,
+            kept: Mutex::new(kept),
+            key: Mutex::new(Some(key)),
+        })
+    }
+}
+
+/// What is known of the keychain.
 enum State {
-    Checking { since: Instant },
+    Checking {
+        since: Instant,
+    },
+    /// It is there; whether it is locked was not asked, because keys are kept elsewhere.
+    Present,
     Usable,
     Unusable(Trouble),
 }
 
 #[derive(Default)]
-struct Memory {
-    held: HashMap<String, Arc<Held>>,
-    /// Ids the keychain was asked about and has nothing for.
-    known_absent: std::collections::HashSet<String>,
+pub(crate) struct Memory {
+    pub(crate) held: HashMap<String, Arc<Held>>,
+    /// Ids the place of keys was asked about and has nothing for.
+    pub(crate) known_absent: HashSet<String>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     service: String,
+    pub(crate) keychain: Keychain,
     state: Mutex<State>,
     checked: Condvar,
-    memory: Mutex<Memory>,
-    /// One writer at a time, so that a slow `put` cannot overtake the `forget` that came after it.
-    writing: Mutex<()>,
+    /// Threads that wait for the keychain, or for the person in front of its dialog.
+    waiting: AtomicUsize,
+    pub(crate) memory: Mutex<Memory>,
+    /// Held while keys are read, written or moved: one at a time, so that a slow `put` cannot overtake the `forget` that
+    /// came after it.
+    pub(crate) ledger: Mutex<Ledger>,
+    pub(crate) sealed: Option<SealedFile>,
+    /// The key of the file under a passphrase, while it is unlocked.
+    pub(crate) open: Mutex<Option<Open>>,
+    pub(crate) file: Option<PlainFile>,
 }
 
-/// All keys of one home. Cheap to clone. Methods that may ask the keychain block for at most three seconds (normally a
-/// few milliseconds, and only the first time for each id): call them where blocking is allowed.
+/// All keys of one home. Cheap to clone. Methods that may ask the keychain block for at most three seconds each time it is
+/// asked (normally a few milliseconds, and only the first time for each id), and those that are given a passphrase for
+/// about half a second: call them where blocking is allowed.
 #[derive(Clone)]
-pub struct Vault(Arc<Inner>);
+pub struct Vault(pub(crate) Arc<Inner>);
 
 impl Vault {
-    /// Opens the keys kept under `service`, a name unique to the home. Returns at once; the keychain is tried out (a
-    /// write, a read and a removal) in the background, and what needs the result waits for it.
+    /// Opens the keys kept under `service` without places beside the keychain. See [`Vault::open_in`].
     pub fn open(keychain: Keychain, service: &str) -> Self {
+        Self::open_in(keychain, service, Places::default(), Vec::new)
+    }
+
+    /// Opens the keys kept under `service`, a name unique to the home. Returns at once; the keychain is tried out (a
+    /// write, a read and a removal) in the background, and what needs the result waits for it. Where keys are kept
+    /// elsewhere it is only looked for, which asks nobody for a password.
+    ///
+    /// `known` is asked only where there is no ledger yet: ids of keys that an older version may have put into the
+    /// keychain.
+    pub fn open_in(keychain: Keychain, service: &str, places: Places, known: impl FnOnce() -> Vec<String>) -> Self {
+        let ledger = Ledger::open(places.folder.as_deref(), known);
+        let elsewhere = places.file.is_some() || !matches!(ledger.chosen(), None | Some(Store::Keychain));
         let state = match keychain {
             Keychain::System => State::Checking { since: Instant::now() },
             Keychain::None => State::Unusable(Trouble::Absent("the keychain is switched off for this run".into())),
         };
         let inner = Arc::new(Inner {
             service: service.to_owned(),
+            keychain,
             state: Mutex::new(state),
             checked: Condvar::new(),
+            waiting: AtomicUsize::new(0),
             memory: Mutex::new(Memory::default()),
-            writing: Mutex::new(()),
+            ledger: Mutex::new(ledger),
+            sealed: places.folder.map(|folder| SealedFile::new(folder.join("keys.enc"))),
+            open: Mutex::new(None),
+            file: places.file.map(PlainFile::new),
         });
         if keychain == Keychain::System {
-            let probed = inner.clone();
-            let started = std::thread::Builder::new()
-                .name("keychain-probe".into())
-                .spawn(move || {
-                    let result = store::probe(&probed.service);
-                    probed.settle(result);
-                });
-            if started.is_err() {
-                inner.settle(Err(Trouble::Refused(
-                    "no thread could be started to ask the keychain".into(),
-                )));
+            match elsewhere {
+                false => inner.try_out(|service| keychain::probe(service).map(|()| State::Usable)),
+                true => inner.try_out(|service| keychain::look(service).map(|()| State::Present)),
             }
         }
         Self(inner)
     }
 
-    /// Waits for the first try-out to end, at most three seconds after [`Vault::open`].
+    /// Waits for the first try-out of the keychain to end, at most three seconds after [`Vault::open`].
     pub fn status(&self) -> KeychainStatus {
-        match self.0.ready() {
-            Ok(()) => KeychainStatus {
-                usable: true,
-                reason: None,
+        let (locked, reason) = match self.0.ready() {
+            Ok(()) => (false, None),
+            Err(trouble) => (
+                matches!(trouble, Trouble::Locked(_) | Trouble::Silent),
+                Some(trouble.reason()),
+            ),
+        };
+        KeychainStatus {
+            usable: reason.is_none(),
+            locked,
+            reason,
+        }
+    }
+
+    /// Where keys are kept. Waits as [`Vault::status`] does.
+    pub fn keys(&self) -> KeyStatus {
+        let inner = &self.0;
+        let keychain = self.status();
+        let ledger = inner.ledger.lock();
+        KeyStatus {
+            store: inner.store(&ledger),
+            chosen: inner.file.is_some() || ledger.chosen().is_some() || inner.keychain == Keychain::None,
+            keychain,
+            encrypted: EncryptedStatus {
+                exists: inner.sealed.as_ref().is_some_and(SealedFile::exists),
+                unlocked: inner.open.lock().is_some(),
             },
-            Err(trouble) => KeychainStatus {
-                usable: false,
-                reason: Some(trouble.reason()),
+            file: FileStatus {
+                path: inner.file.as_ref().map(|file| file.path().to_owned()),
+                reason: inner.file.as_ref().and_then(|file| file.check().err()),
             },
         }
     }
 
-    /// Keeps `secret` under `id`, for requests to what `bound` covers only, and replaces what was there. White space around the
-    /// key is dropped. With no usable keychain, or when it refuses, the key is kept for this run.
-    pub fn put(&self, id: &str, bound: impl Into<Bound>, secret: Secret) -> Result<Kept, VaultError> {
-        let text = secret.text().ok_or(VaultError::Characters)?.trim();
-        if text.is_empty() {
-            return Err(VaultError::Empty);
-        }
-        if text.len() > MAX_KEY_BYTES {
-            return Err(VaultError::TooLong);
-        }
-        // A key travels in a header: visible ASCII only.
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(VaultError::Characters);
-        }
-        let key = Secret::new(text.to_owned());
-        let bound = bound.into();
+    /// Whether [`Vault::put`] would take this key now, without saving it.
+    pub fn would_keep(&self, secret: &Secret) -> Result<(), VaultError> {
+        tidy(secret)?;
         let inner = &self.0;
-        let _turn = inner.writing.lock();
-        // The old key must not answer for the new origin, nor the other way round, while the keychain is busy.
-        inner.drop_from_memory(id, false);
-        let kept = match inner.save(id, &bound, &key) {
-            Ok(()) => Kept::Keychain,
-            Err(trouble) => {
-                tracing::warn!(id, reason = trouble.reason(), "a key is kept for this run only");
-                Kept::ThisRun
-            }
-        };
-        let held = Held {
-            bound,
-            kept,
-            key: Mutex::new(Some(key)),
-        };
+        let ledger = inner.ledger.lock();
+        inner.usable(inner.store(&ledger).ok_or(VaultError::ChooseStore)?)
+    }
+
+    /// Keeps `secret` under `id`, for requests to what `bound` covers only, and replaces what was there, wherever it was.
+    /// White space around the key is dropped. Where that fails, nothing is changed.
+    pub fn put(&self, id: &str, bound: impl Into<Bound>, secret: Secret) -> Result<Store, VaultError> {
+        let (bound, key) = (bound.into(), tidy(&secret)?);
+        let inner = &self.0;
+        let mut ledger = inner.ledger.lock();
+        let store = inner.store(&ledger).ok_or(VaultError::ChooseStore)?;
+        inner.usable(store)?;
+        inner.write(&mut ledger, store, id, &bound, &key)?;
+        inner.drop_from_memory(id);
         let mut memory = inner.memory.lock();
         memory.known_absent.remove(id);
-        memory.held.insert(id.to_owned(), Arc::new(held));
-        Ok(kept)
-    }
-
-    /// Removes the key from memory, from every [`KeyHandle`] given out, and from the keychain. Forgetting what is not
-    /// there succeeds.
-    pub fn forget(&self, id: &str) -> Result<(), VaultError> {
-        let inner = &self.0;
-        let _turn = inner.writing.lock();
-        inner.drop_from_memory(id, true);
-        match inner.ready() {
-            // Nothing was ever written to a keychain that does not exist.
-            Err(Trouble::Absent(_)) => return Ok(()),
-            Err(Trouble::Silent) => return Err(VaultError::StillInKeychain(Trouble::Silent.reason())),
-            Ok(()) | Err(_) => {}
+        memory.held.insert(id.to_owned(), Held::new(bound, store, key));
+        drop(memory);
+        // An older copy must not come back when keys are kept there again.
+        for other in [Store::Keychain, Store::Encrypted, Store::File] {
+            if other != store
+                && let Err(why) = inner.erase(&mut ledger, other, id)
+            {
+                tracing::warn!(id, why, "an older copy of a key could not be removed");
+            }
         }
-        let (service, name) = (inner.service.clone(), id.to_owned());
-        store::on_a_thread(move || store::erase(&service, &name), |_| {})
-            .map_err(|trouble| VaultError::StillInKeychain(trouble.reason()))
+        Ok(store)
     }
 
-    /// The key under `id`, if there is one and it is bound to exactly `expected`.
-    pub fn handle(&self, id: &str, expected: impl Into<Bound>) -> Option<KeyHandle> {
+    /// Removes the key from memory, from every [`KeyHandle`] given out, and from every place it may be kept in. Forgetting
+    /// what is not there succeeds. Gives what to tell the person where a keychain is out of reach: the key is not used
+    /// any more, and is removed from there as soon as that is possible.
+    pub fn forget(&self, id: &str) -> Result<Option<String>, VaultError> {
+        let inner = &self.0;
+        let mut ledger = inner.ledger.lock();
+        inner.drop_from_memory(id);
+        inner.memory.lock().known_absent.insert(id.to_owned());
+        // Every place is tried before one that failed is told of.
+        let places = [Store::Encrypted, Store::File, Store::Keychain];
+        let results = places.map(|place| inner.erase(&mut ledger, place, id));
+        let mut notice = None;
+        for result in results {
+            notice = result.map_err(VaultError::StillKept)?.or(notice);
+        }
+        Ok(notice)
+    }
+
+    /// The key under `id`, if there is one that can be read and is bound to exactly `expected`.
+    pub fn handle<B>(&self, id: &str, expected: &B) -> Option<KeyHandle>
+    where
+        for<'a> &'a B: Into<Bound>,
+    {
         let held = self.0.find(id)?;
         (held.bound == expected.into()).then_some(KeyHandle(held))
     }
 
-    /// Where the key under `id` is kept, whatever it is bound to.
-    pub fn has(&self, id: &str) -> Option<Kept> {
-        self.0.find(id).map(|held| held.kept)
+    /// Where the key under `id` is kept, whatever it is bound to and even where it cannot be read now.
+    pub fn has(&self, id: &str) -> Option<Store> {
+        match self.0.find(id) {
+            Some(held) => Some(*held.kept.lock()),
+            None => self.0.locked_away(id),
+        }
+    }
+
+    /// Whether the key under `id` can be used for `expected`, and what is in the way.
+    pub fn standing(&self, id: &str, expected: &Bound) -> Standing {
+        match self.0.find(id) {
+            Some(held) if held.bound == *expected => Standing::Ready(*held.kept.lock()),
+            Some(held) => Standing::Elsewhere(*held.kept.lock(), held.bound.clone()),
+            None => self.0.locked_away(id).map_or(Standing::None, Standing::Locked),
+        }
     }
 }
 
@@ -207,119 +294,271 @@ impl fmt::Debug for Vault {
     }
 }
 
+/// Counts as long as a thread waits for the keychain.
+struct Waiting(Arc<Inner>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Inner {
-    fn settle(&self, result: Result<(), Trouble>) {
-        let state = match result {
-            Ok(()) => State::Usable,
-            Err(trouble) => State::Unusable(trouble),
-        };
+    /// Where keys are kept now. Waits for the first try-out of the keychain where that decides.
+    pub(crate) fn store(&self, ledger: &Ledger) -> Option<Store> {
+        match (&self.file, ledger.chosen()) {
+            (Some(_), _) => Some(Store::File),
+            (None, Some(Store::Encrypted)) if self.sealed.is_some() => Some(Store::Encrypted),
+            (None, Some(Store::Run)) => Some(Store::Run),
+            _ if self.keychain == Keychain::None => Some(Store::Run),
+            (None, Some(Store::Keychain)) => Some(Store::Keychain),
+            _ => self.ready().is_ok().then_some(Store::Keychain),
+        }
+    }
+
+    /// Whether keys can be read from and written to their place now.
+    fn usable(&self, store: Store) -> Result<(), VaultError> {
+        match store {
+            Store::Keychain => self.ready().map_err(|trouble| VaultError::Locked(trouble.reason())),
+            Store::Encrypted if self.open.lock().is_none() => Err(VaultError::Locked(
+                "the file of keys is locked; unlock it with its passphrase (Settings, Models)".into(),
+            )),
+            Store::File => match self.file.as_ref().map(PlainFile::check) {
+                Some(Err(why)) => Err(VaultError::Locked(why)),
+                _ => Ok(()),
+            },
+            Store::Encrypted | Store::Run => Ok(()),
+        }
+    }
+
+    fn settle(&self, state: State) {
         *self.state.lock() = state;
         self.checked.notify_all();
     }
 
-    fn ready(&self) -> Result<(), Trouble> {
+    /// What an answer of the keychain says about the keychain.
+    fn note<T>(&self, result: &Result<T, Trouble>) {
+        match result {
+            Ok(_) => self.settle(State::Usable),
+            Err(Trouble::ThisKey(_)) => {}
+            Err(trouble) => self.settle(State::Unusable(trouble.clone())),
+        }
+    }
+
+    pub(crate) fn ready(&self) -> Result<(), Trouble> {
         let mut state = self.state.lock();
         loop {
             match &*state {
-                State::Usable => return Ok(()),
+                State::Usable | State::Present => return Ok(()),
                 State::Unusable(trouble) => return Err(trouble.clone()),
                 State::Checking { since } => {
                     let until = *since + PATIENCE;
-                    if self.checked.wait_until(&mut state, until).timed_out() {
-                        return match &*state {
-                            State::Usable => Ok(()),
-                            State::Unusable(trouble) => Err(trouble.clone()),
-                            State::Checking { .. } => Err(Trouble::Silent),
-                        };
+                    if self.checked.wait_until(&mut state, until).timed_out()
+                        && let State::Checking { .. } = &*state
+                    {
+                        return Err(Trouble::Silent);
                     }
                 }
             }
         }
     }
 
-    fn save(self: &Arc<Self>, id: &str, bound: &Bound, key: &Secret) -> Result<(), Trouble> {
-        match self.ready() {
-            // A locked keychain may have been unlocked since; anything else stays as it is until the next start.
-            Ok(()) | Err(Trouble::Refused(_)) => {}
-            Err(trouble) => return Err(trouble),
-        }
-        let (service, name) = (self.service.clone(), id.to_owned());
-        let (late, late_name) = (self.clone(), name.clone());
-        let (bound, key) = (bound.clone(), key.clone());
-        let result = store::on_a_thread(
-            move || store::write(&service, &name, &bound, &key),
-            // The person was told "for this run only": an entry that arrives after that must not stay.
-            move |result| {
-                if result.is_ok() {
-                    let _ = store::erase(&late.service, &late_name);
-                    late.settle(Ok(()));
+    /// Tries the keychain out on a thread of its own, which also removes what is left to be removed.
+    fn try_out(self: &Arc<Self>, work: impl FnOnce(&str) -> Result<State, Trouble> + Send + 'static) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let (of, waiting) = (self.clone(), Waiting(self.clone()));
+        let started = std::thread::Builder::new()
+            .name("keychain-probe".into())
+            .spawn(move || {
+                let result = work(&of.service);
+                drop(waiting);
+                let usable = matches!(result, Ok(State::Usable));
+                of.settle(result.unwrap_or_else(State::Unusable));
+                if usable {
+                    of.bury();
                 }
+            });
+        if started.is_err() {
+            let why = "no thread could be started to ask the keychain";
+            self.settle(State::Unusable(Trouble::Refused(why.into())));
+        }
+    }
+
+    /// Asks the keychain again, once: that may show its password dialog. Not while an earlier one may still be open.
+    pub(crate) fn ask_again(self: &Arc<Self>) -> Result<(), Trouble> {
+        if self.keychain == Keychain::None {
+            return self.ready();
+        }
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            self.settle(State::Checking { since: Instant::now() });
+            self.try_out(|service| keychain::probe(service).map(|()| State::Usable));
+        }
+        self.ready()
+    }
+
+    /// Removes from the keychain what was deleted while it was out of reach. It is unlocked, so nobody is asked.
+    fn bury(&self) {
+        let mut ledger = self.ledger.lock();
+        for id in ledger.doomed() {
+            let done = keychain::erase(&self.service, &id).is_ok() && ledger.erased(&id).is_ok();
+            if !done {
+                tracing::warn!(id, "a deleted key could not be removed from the keychain yet");
+            }
+        }
+    }
+
+    /// Asks the keychain something, unless it is known not to answer. A locked one asks for its password here; once that
+    /// was not given, it is not asked again.
+    fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&str) -> Result<T, Trouble> + Send + 'static,
+        late: impl FnOnce(&Arc<Self>, Result<T, Trouble>) + Send + 'static,
+    ) -> Result<T, Trouble> {
+        self.ready()?;
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let waiting = Waiting(self.clone());
+        let (of, of_late) = (self.clone(), self.clone());
+        let result = keychain::on_a_thread(
+            move || {
+                let result = work(&of.service);
+                drop(waiting);
+                result
+            },
+            // It was only slow, for instance until its password was typed.
+            move |result| {
+                of_late.note(&result);
+                late(&of_late, result);
             },
         );
-        match &result {
-            Ok(()) => self.settle(Ok(())),
-            Err(Trouble::ThisKey(_)) => {}
-            Err(trouble) => self.settle(Err(trouble.clone())),
-        }
-        if result.is_err() {
-            // An older key under this id must not come back at the next start. Best effort: it just refused a write.
-            let (service, name) = (self.service.clone(), id.to_owned());
-            let _ = store::on_a_thread(move || store::erase(&service, &name), |_| {});
-        }
+        self.note(&result);
         result
     }
 
-    fn drop_from_memory(&self, id: &str, absent: bool) {
-        let mut memory = self.memory.lock();
-        if let Some(held) = memory.held.remove(id) {
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        ledger: &mut Ledger,
+        store: Store,
+        id: &str,
+        bound: &Bound,
+        key: &Secret,
+    ) -> Result<(), VaultError> {
+        match (store, &self.sealed, &self.file) {
+            (Store::Run, ..) => Ok(()),
+            (Store::Keychain, ..) => self.write_keychain(ledger, id, bound, key),
+            (Store::Encrypted, Some(sealed), _) => match &*self.open.lock() {
+                Some(open) => sealed.put(open, id, bound, key).map_err(VaultError::NotSaved),
+                None => Err(VaultError::Locked("the file of keys is locked".into())),
+            },
+            (Store::File, _, Some(file)) => file.put(id, bound, key).map_err(VaultError::NotSaved),
+            (Store::Encrypted | Store::File, ..) => Err(VaultError::ChooseStore),
+        }
+    }
+
+    fn write_keychain(
+        self: &Arc<Self>,
+        ledger: &mut Ledger,
+        id: &str,
+        bound: &Bound,
+        key: &Secret,
+    ) -> Result<(), VaultError> {
+        ledger.expect(id).map_err(VaultError::NotSaved)?;
+        let (name, bound, key, late_name) = (id.to_owned(), bound.clone(), key.clone(), id.to_owned());
+        let result = self.ask(
+            move |service| keychain::write(service, &name, &bound, &key),
+            // The person was told that it was not saved: an entry that arrives after that must not stay.
+            move |of, result| {
+                if result.is_ok() {
+                    of.bury();
+                    tracing::info!(id = late_name, "the keychain answered too late; the key was not kept");
+                }
+            },
+        );
+        match result {
+            Ok(()) => Ok(()),
+            Err(trouble @ Trouble::Locked(_)) => Err(VaultError::Locked(trouble.reason())),
+            Err(trouble) => {
+                if trouble == Trouble::Silent {
+                    // What will stand there is not known: neither the old key nor the new one is used.
+                    let _ = ledger.doom(id);
+                    self.drop_from_memory(id);
+                }
+                Err(VaultError::NotSaved(trouble.reason()))
+            }
+        }
+    }
+
+    /// Removes a key from one place. `Ok` with words for the person where that has to wait for the keychain.
+    pub(crate) fn erase(
+        self: &Arc<Self>,
+        ledger: &mut Ledger,
+        place: Store,
+        id: &str,
+    ) -> Result<Option<String>, String> {
+        match place {
+            Store::Run => Ok(None),
+            Store::Encrypted => self
+                .sealed
+                .as_ref()
+                .map_or(Ok(()), |file| file.erase(id))
+                .map(|()| None),
+            Store::File => self.file.as_ref().map_or(Ok(()), |file| file.erase(id)).map(|()| None),
+            Store::Keychain if !ledger.to_erase(id) => Ok(None),
+            Store::Keychain => {
+                let known = ledger.listed(id) || ledger.doomed().iter().any(|doomed| doomed == id);
+                // Before it is asked, so that the key is gone for good whatever happens meanwhile.
+                ledger.doom(id)?;
+                let name = id.to_owned();
+                let result = self.ask(
+                    move |service| keychain::erase(service, &name),
+                    |of, result| {
+                        if result.is_ok() {
+                            of.bury();
+                        }
+                    },
+                );
+                match result {
+                    Ok(()) => ledger.erased(id).map(|()| None),
+                    // Without a ledger nothing is known of this keychain, and there is nothing to wait for.
+                    Err(Trouble::Absent(_)) if !known => ledger.erased(id).map(|()| None),
+                    Err(trouble) => Ok(Some(format!(
+                        "The key is not used any more. It is still in the keychain, which cannot be reached now ({}), and is \
+                         removed as soon as it can.",
+                        trouble.reason()
+                    ))),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn drop_from_memory(&self, id: &str) {
+        if let Some(held) = self.memory.lock().held.remove(id) {
             *held.key.lock() = None;
         }
-        if absent {
-            memory.known_absent.insert(id.to_owned());
+    }
+
+    fn remembered(&self, id: &str) -> Option<Option<Arc<Held>>> {
+        let memory = self.memory.lock();
+        match memory.held.get(id) {
+            Some(held) => Some(Some(held.clone())),
+            None => memory.known_absent.contains(id).then_some(None),
         }
     }
 
     fn find(self: &Arc<Self>, id: &str) -> Option<Arc<Held>> {
-        {
-            let memory = self.memory.lock();
-            if let Some(held) = memory.held.get(id) {
-                return Some(held.clone());
-            }
-            if memory.known_absent.contains(id) {
-                return None;
-            }
-        }
-        match self.ready() {
-            Ok(()) | Err(Trouble::Refused(_)) => {}
-            Err(_) => return None,
+        if let Some(known) = self.remembered(id) {
+            return known;
         }
         // In turn with put and forget, so that what is read here is not older than what they did.
-        let _turn = self.writing.lock();
-        {
-            let memory = self.memory.lock();
-            if memory.held.contains_key(id) || memory.known_absent.contains(id) {
-                return memory.held.get(id).cloned();
-            }
+        let ledger = self.ledger.lock();
+        if let Some(known) = self.remembered(id) {
+            return known;
         }
-        let (service, name) = (self.service.clone(), id.to_owned());
-        let late = self.clone();
-        let found = store::on_a_thread(
-            move || store::read(&service, &name),
-            // It was only slow, for instance until its password was typed: ask again next time.
-            move |result| {
-                if result.is_ok() {
-                    late.settle(Ok(()));
-                }
-            },
-        );
+        let store = self.store(&ledger)?;
+        let found = self.read(&ledger, store, id);
         let mut memory = self.memory.lock();
         match found {
             Ok(Some((bound, key))) => {
-                let held = Arc::new(Held {
-                    bound,
-                    kept: Kept::Keychain,
-                    key: Mutex::new(Some(key)),
-                });
+                let held = Held::new(bound, store, key);
                 memory.held.insert(id.to_owned(), held.clone());
                 Some(held)
             }
@@ -327,14 +566,48 @@ impl Inner {
                 memory.known_absent.insert(id.to_owned());
                 None
             }
-            Err(trouble) => {
-                tracing::warn!(id, reason = trouble.reason(), "a key could not be read");
-                drop(memory);
-                if matches!(trouble, Trouble::Silent | Trouble::Absent(_)) {
-                    self.settle(Err(trouble));
-                }
+            Err(why) => {
+                tracing::debug!(id, why, "a key could not be read");
                 None
             }
+        }
+    }
+
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        ledger: &Ledger,
+        store: Store,
+        id: &str,
+    ) -> Result<Option<(Bound, Secret)>, String> {
+        match (store, &self.sealed, &self.file) {
+            (Store::Keychain, ..) if !ledger.in_keychain(id) => Ok(None),
+            (Store::Keychain, ..) => {
+                let name = id.to_owned();
+                self.ask(move |service| keychain::read(service, &name), |_, _| {})
+                    .map_err(|trouble| trouble.reason())
+            }
+            (Store::Encrypted, Some(sealed), _) => match &*self.open.lock() {
+                Some(open) => sealed.get(open, id),
+                None => Err("the file of keys is locked".into()),
+            },
+            (Store::File, _, Some(file)) => file.get(id),
+            (Store::Run | Store::Encrypted | Store::File, ..) => Ok(None),
+        }
+    }
+
+    /// The place that has a key of this id but does not give it out now.
+    fn locked_away(&self, id: &str) -> Option<Store> {
+        let ledger = self.ledger.lock();
+        let store = self.store(&ledger);
+        match (store, &self.sealed) {
+            (Some(Store::Encrypted), Some(sealed)) => {
+                let locked = self.open.lock().is_none();
+                (locked && sealed.ids().is_ok_and(|ids| ids.iter().any(|own| own == id))).then_some(Store::Encrypted)
+            }
+            (Some(Store::Keychain) | None, _) => {
+                (self.ready().is_err() && ledger.listed(id)).then_some(Store::Keychain)
+            }
+            _ => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use secrets::{Kept, KeyHandle, Keychain, Origin, Secret, Vault};
+use secrets::{KeyHandle, Keychain, Origin, Secret, Store, Vault, VaultError};
 use url::Url;
 
 const PART: &str = "CHRYSALIS_KEYCHAIN_TEST_PART";
@@ -117,18 +117,18 @@ fn a_real_keychain_keeps_locks_and_forgets() {
             assert_eq!(vault.has("c_one"), None);
             assert_eq!(
                 vault.put("c_one", here(), Secret::new(format!(" {CANARY}\n"))),
-                Ok(Kept::Keychain)
+                Ok(Store::Keychain)
             );
             assert_eq!(
                 vault.put("c_two", here(), Secret::new("other".into())),
-                Ok(Kept::Keychain)
+                Ok(Store::Keychain)
             );
             assert_eq!(
                 vault.put("c_two", here(), Secret::new("newer".into())),
-                Ok(Kept::Keychain)
+                Ok(Store::Keychain)
             );
             let again = Vault::open(Keychain::System, SERVICE);
-            assert_eq!(again.has("c_one"), Some(Kept::Keychain));
+            assert_eq!(again.has("c_one"), Some(Store::Keychain));
             let elsewhere = Vault::open(Keychain::System, "chrysalis-another-home");
             assert_eq!(elsewhere.has("c_one"), None);
         }
@@ -155,18 +155,24 @@ fn a_real_keychain_keeps_locks_and_forgets() {
             assert!(!status.usable);
             assert!(status.reason.is_some());
             assert!(vault.handle("c_one", &here()).is_none());
-            assert_eq!(vault.put("c_new", here(), Secret::new("x".into())), Ok(Kept::ThisRun));
-            assert_eq!(vault.has("c_new"), Some(Kept::ThisRun));
+            assert!(status.locked && vault.keys().store.is_none(), "{:?}", vault.keys());
+            // Nothing is kept anywhere that nobody chose.
+            assert_eq!(
+                vault.put("c_new", here(), Secret::new("x".into())),
+                Err(VaultError::ChooseStore)
+            );
+            assert_eq!(vault.has("c_new"), None);
             // What cannot be removed is said, not passed over.
-            assert!(vault.forget("c_one").is_err());
+            let said = vault.forget("c_one").unwrap().expect("words for the person");
+            assert!(said.contains("still in the keychain"), "{said}");
             assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         }
         Ok("forget") => {
             let vault = Vault::open(Keychain::System, SERVICE);
             assert_eq!(vault.has("c_new"), None, "a key kept for one run came back");
             let key = vault.handle("c_one", &here()).unwrap();
-            assert_eq!(vault.forget("c_one"), Ok(()));
-            assert_eq!(vault.forget("c_never"), Ok(()));
+            assert_eq!(vault.forget("c_one"), Ok(None));
+            assert_eq!(vault.forget("c_never"), Ok(None));
             assert!(vault.handle("c_one", &here()).is_none());
             assert!(reveal(&key, &here()).is_none(), "a handle outlived its key");
         }
@@ -174,7 +180,7 @@ fn a_real_keychain_keeps_locks_and_forgets() {
             let vault = Vault::open(Keychain::System, SERVICE);
             assert!(vault.status().usable);
             assert_eq!(vault.has("c_one"), None);
-            assert_eq!(vault.has("c_two"), Some(Kept::Keychain));
+            assert_eq!(vault.has("c_two"), Some(Store::Keychain));
         }
         Ok(other) => panic!("no part {other}"),
     }
@@ -193,13 +199,13 @@ fn without_a_bus_a_key_lives_for_this_run() {
     let status = vault.status();
     assert!(!status.usable);
     assert!(status.reason.unwrap().contains("no keychain"));
-    assert_eq!(
-        vault.put("c_one", here(), Secret::new(CANARY.into())),
-        Ok(Kept::ThisRun)
-    );
+    let save = || vault.put("c_one", here(), Secret::new(CANARY.into()));
+    assert_eq!(save(), Err(VaultError::ChooseStore));
+    assert_eq!(vault.choose(Store::Run, None, false), Ok(None));
+    assert_eq!(save(), Ok(Store::Run));
     let key = vault.handle("c_one", &here()).unwrap();
     assert_eq!(reveal(&key, &here()).unwrap().expose_to_net(), CANARY.as_bytes());
-    assert_eq!(vault.forget("c_one"), Ok(()));
+    assert_eq!(vault.forget("c_one"), Ok(None));
     assert_eq!(vault.has("c_one"), None);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let next_run = Vault::open(Keychain::System, SERVICE);
@@ -229,13 +235,13 @@ fn a_bus_that_never_answers_does_not_hold_anything_up() {
     let status = vault.status();
     assert!(!status.usable);
     assert!(status.reason.unwrap().contains("did not answer"));
-    assert_eq!(
-        vault.put("c_one", here(), Secret::new(CANARY.into())),
-        Ok(Kept::ThisRun)
-    );
+    let save = || vault.put("c_one", here(), Secret::new(CANARY.into()));
+    assert_eq!(save(), Err(VaultError::ChooseStore));
+    assert_eq!(vault.choose(Store::Run, None, false), Ok(None));
+    assert_eq!(save(), Ok(Store::Run));
     assert!(vault.handle("c_one", &here()).is_some());
     assert!(
-        vault.forget("c_one").is_err(),
+        vault.forget("c_one").unwrap().is_some(),
         "an entry of an earlier run may be there"
     );
     assert_eq!(vault.has("c_one"), None);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use policy::{AccountId, AppId, PluginId};
-use secrets::{Bound, Kept, KeyHandle, Keychain, MAX_KEY_BYTES, Origin, Secret, Vault, VaultError, plugin_secret_id};
+use secrets::{Bound, KeyHandle, Keychain, MAX_KEY_BYTES, Origin, Secret, Store, Vault, VaultError, plugin_secret_id};
 use url::Url;
 
 fn origin(text: &str) -> Origin {
@@ -25,7 +25,7 @@ fn switched_off_is_said() {
     assert!(vault.status().reason.unwrap().contains("switched off"));
     assert_eq!(
         vault.put("c", origin("http://h"), Secret::new("k".into())),
-        Ok(Kept::ThisRun)
+        Ok(Store::Run)
     );
 }
 
@@ -38,7 +38,7 @@ fn what_is_no_key_is_refused_and_the_old_one_stays() {
         (String::new(), VaultError::Empty),
         (" \n\t".into(), VaultError::Empty),
         ("x".repeat(MAX_KEY_BYTES + 1), VaultError::TooLong),
-        ("a\r\nX-Evil: b".into(), VaultError::Characters),
+        ("a\r\nX-Evil: b".into(), VaultError::LineBreak),
         ("a b".into(), VaultError::Characters),
         ("schlüssel".into(), VaultError::Characters),
         ("a\0b".into(), VaultError::Characters),
@@ -133,7 +133,7 @@ fn a_gateways_key_stays_below_its_path() {
         "https://gw.example/acct",
         "https://gw.example",
     ] {
-        assert!(vault.handle("c", bound(other)).is_none(), "{other}");
+        assert!(vault.handle("c", &bound(other)).is_none(), "{other}");
     }
     let key = vault.handle("c", &mine).unwrap();
     assert!(

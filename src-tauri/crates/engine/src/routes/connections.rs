@@ -5,11 +5,12 @@ use axum::extract::{Path, State};
 use db::ConnectionRow;
 use http::StatusCode;
 use policy::{AccountId, Caller, Callers, Condition, random_hex};
-use secrets::{Bound, Kept, Origin, Secret};
+use secrets::{Bound, Origin, Secret, Standing, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::keys;
 use crate::bus::Event;
 use crate::door::{Asker, Context, Given, Person, Table};
 use crate::error::{Answer, ApiError};
@@ -131,24 +132,17 @@ fn checked_api(api: Option<&str>) -> Answer<()> {
 
 /// Saves `key` and answers what to tell the person about where it is.
 async fn save_key(engine: &Engine, account: &AccountId, row: &ConnectionRow, key: KeyText) -> Answer<Option<String>> {
-    let text = key.0.trim().to_owned();
-    if text.is_empty() {
-        return Err(ApiError::bad("The key is empty."));
-    }
     let url = Url::parse(&row.base_url).map_err(|e| ApiError::bad(e.to_string()))?;
     let bound = Bound::of(&url).map_err(|e| ApiError::bad(e.to_string()))?;
     let (vault, id) = (engine.vault().clone(), Engine::key_id(account, &row.id));
-    let status = engine.vault().status();
-    let kept = blocking(move || vault.put(&id, bound, Secret::new(text)))
-        .await
-        .map_err(|e| ApiError::bad(e.to_string()))?;
-    Ok(match kept {
-        Kept::Keychain => None,
-        Kept::ThisRun => Some(format!(
-            "This key is kept until Chrysalis ends and not saved: no keychain can be used{}.",
-            status.reason.map(|r| format!(" ({r})")).unwrap_or_default()
-        )),
-    })
+    let kept = blocking(move || vault.put(&id, bound, Secret::new(key.0))).await?;
+    Ok((kept == Store::Run).then(|| keys::FOR_THIS_RUN.to_owned()))
+}
+
+/// Refuses what [`save_key`] would refuse, before anything else is changed.
+async fn check_key(engine: &Engine, key: &KeyText) -> Answer<()> {
+    let (vault, key) = (engine.vault().clone(), Secret::new(key.0.clone()));
+    Ok(blocking(move || vault.would_keep(&key)).await?)
 }
 
 fn is_this_machine(url: &Url) -> bool {
@@ -172,13 +166,17 @@ fn local(url: &str) -> bool {
 }
 
 fn shown(engine: &Engine, account: &AccountId, row: &ConnectionRow) -> Value {
-    let kept = engine
-        .key_of(account, row)
-        .and_then(|_| engine.vault().has(&Engine::key_id(account, &row.id)));
+    let standing = engine.key_standing(account, row);
+    let kept = match &standing {
+        Standing::Ready(store) | Standing::Locked(store) => Some(store.name()),
+        Standing::None | Standing::Elsewhere(..) => None,
+    };
     json!({
         "id": row.id, "name": row.name, "api": row.api, "baseUrl": row.base_url, "models": row.models,
         "hasKey": kept.is_some(),
-        "keyKept": kept.map(|k| match k { Kept::Keychain => "keychain", Kept::ThisRun => "run" }),
+        "keyKept": kept,
+        // Why there is a key that is not used, in words.
+        "keyTrouble": keys::trouble(&standing),
         "local": local(&row.base_url),
     })
 }
@@ -194,9 +192,10 @@ async fn list(State(engine): State<Engine>, asker: Asker) -> Answer<Json<Value>>
     }
     let (of, account) = (engine.clone(), asker.account);
     let shown = blocking(move || rows.iter().map(|r| shown(&of, &account, r)).collect::<Vec<_>>()).await;
-    let status = engine.vault().status();
+    let vault = engine.vault().clone();
+    let keys = blocking(move || vault.keys()).await;
     Ok(Json(
-        json!({"connections": shown, "keychain": {"usable": status.usable, "reason": status.reason}}),
+        json!({"connections": shown, "keychain": keys.keychain, "keys": keys}),
     ))
 }
 
@@ -244,6 +243,9 @@ async fn add(
     Given(wanted): Given<Wanted>,
 ) -> Answer<(StatusCode, Json<Value>)> {
     checked_api(wanted.api.as_deref())?;
+    if let Some(key) = &wanted.key {
+        check_key(&engine, key).await?;
+    }
     let url = checked_url(
         &wanted
             .base_url
@@ -282,14 +284,10 @@ fn found(engine: &Engine, account: &AccountId, id: &str) -> Answer<ConnectionRow
         .ok_or_else(|| ApiError::missing("There is no such connection."))
 }
 
-async fn forget(engine: &Engine, account: &AccountId, id: &str) -> Answer<()> {
+/// Forgets the key and answers what to tell the person where it could not be removed yet.
+async fn forget(engine: &Engine, account: &AccountId, id: &str) -> Answer<Option<String>> {
     let (vault, id) = (engine.vault().clone(), Engine::key_id(account, id));
-    blocking(move || vault.forget(&id)).await.map_err(|e| {
-        ApiError::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("The key could not be removed from the keychain: {e}"),
-        )
-    })
+    Ok(blocking(move || vault.forget(&id)).await?)
 }
 
 async fn change(
@@ -300,6 +298,9 @@ async fn change(
 ) -> Answer<(StatusCode, Json<Value>)> {
     let mut row = found(&engine, &person.account, &id)?;
     checked_api(wanted.api.as_deref())?;
+    if let Some(key) = &wanted.key {
+        check_key(&engine, key).await?;
+    }
     if let Some(name) = &wanted.name {
         row.name = checked_name(name)?;
     }
@@ -367,8 +368,8 @@ async fn delete_key(
     Path(id): Path<String>,
 ) -> Answer<(StatusCode, Json<Value>)> {
     let row = found(&engine, &person.account, &id)?;
-    forget(&engine, &person.account, &id).await?;
-    saved(engine, person.account, row, StatusCode::OK, None).await
+    let notice = forget(&engine, &person.account, &id).await?;
+    saved(engine, person.account, row, StatusCode::OK, notice).await
 }
 
 async fn providers() -> Json<Value> {

@@ -7,6 +7,7 @@ mod assets;
 mod auth;
 mod connections;
 mod events;
+mod keys;
 mod models;
 mod pages;
 mod plugins;
@@ -43,6 +44,7 @@ pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {
     let table = auth::routes(table);
     let table = settings::routes(table);
     let table = connections::routes(table);
+    let table = keys::routes(table);
     let table = models::routes(table);
     let table = apps::routes(table);
     let table = plugins::routes(table);

@@ -5,7 +5,7 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
 use db::UsageLimits;
 use http::StatusCode;
 use policy::{AccountId, AppId, Callers, Capability, CodeHash, Condition, JOINT, PluginId};
-use secrets::{Kept, Origin, Secret};
+use secrets::{Origin, Secret, Store};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -602,16 +602,14 @@ async fn put_secret(
         path.name,
         origin.to_string(),
     );
-    let kept = blocking(move || -> Answer<Kept> {
-        let kept = vault
-            .put(&key, origin.clone(), Secret::from_bytes(text.into_bytes()))
-            .map_err(|e| ApiError::bad(e.to_string()))?;
+    let kept = blocking(move || -> Answer<Store> {
+        let kept = vault.put(&key, origin.clone(), Secret::from_bytes(text.into_bytes()))?;
         db.note_plugin_secret(&account, &app, &id, &name, &origin.to_string())?;
         Ok(kept)
     })
     .await?;
     Ok(Json(
-        json!({"ok": true, "origin": shown, "forThisRunOnly": kept != Kept::Keychain}),
+        json!({"ok": true, "origin": shown, "forThisRunOnly": kept == Store::Run}),
     ))
 }
 
@@ -638,9 +636,7 @@ impl Engine {
 
     /// Deletes a plugin's secret everywhere.
     fn drop_secret(&self, account: &AccountId, app: &AppId, plugin: &PluginId, name: &str) -> Answer<()> {
-        self.vault()
-            .forget(&secret_id(account, app, plugin, name)?)
-            .map_err(|e| ApiError::bad(e.to_string()))?;
+        self.vault().forget(&secret_id(account, app, plugin, name)?)?;
         self.db().forget_plugin_secret(account, app, plugin, name)?;
         Ok(())
     }

@@ -22,7 +22,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) enum Trouble {
     /// There is none in this session, and there will be none until the program starts again.
     Absent(String),
-    /// It is there and refused: locked, or access denied. It may work later.
+    /// It is locked, and nobody unlocked it: the person has to ask for it.
+    Locked(String),
+    /// It is there and refused. It may work later.
     Refused(String),
     /// It did not answer in time.
     Silent,
@@ -33,7 +35,7 @@ pub(crate) enum Trouble {
 impl Trouble {
     pub(crate) fn reason(&self) -> String {
         match self {
-            Trouble::Absent(why) | Trouble::Refused(why) | Trouble::ThisKey(why) => why.clone(),
+            Trouble::Absent(why) | Trouble::Locked(why) | Trouble::Refused(why) | Trouble::ThisKey(why) => why.clone(),
             Trouble::Silent => format!(
                 "the keychain did not answer within {} seconds; it may be waiting for its password",
                 PATIENCE.as_secs()
@@ -45,9 +47,7 @@ impl Trouble {
 /// Texts are our own: some of the library's errors carry the stored bytes.
 fn trouble(error: Error) -> Trouble {
     match error {
-        Error::NoStorageAccess(_) => {
-            Trouble::Refused("the keychain is locked; unlock it and save the key again".into())
-        }
+        Error::NoStorageAccess(_) => Trouble::Locked("the keychain is locked".into()),
         Error::NoDefaultStore | Error::PlatformFailure(_) | Error::NotSupportedByStore(_) => {
             Trouble::Absent("this session has no keychain (on Linux: no Secret Service such as GNOME Keyring)".into())
         }
@@ -138,6 +138,11 @@ pub(crate) fn erase(service: &str, id: &str) -> Result<(), Trouble> {
         }
         Err(error) => Err(trouble(error)),
     }
+}
+
+/// Whether there is a keychain at all. Asks nobody for a password.
+pub(crate) fn look(service: &str) -> Result<(), Trouble> {
+    Entry::new(service, "probe").map(|_| ()).map_err(trouble)
 }
 
 /// Writes, reads back and removes an entry of its own: only a keychain that does all three keeps anything.
