@@ -51,9 +51,18 @@ impl Spender {
     fn read(word: &str) -> Self {
         match word {
             LAUNCHER => Self::Launcher,
-            word => AppId::parse(word).map_or(Self::Removed, Self::App),
+            word => app(word).map_or(Self::Removed, Self::App),
         }
     }
+}
+
+/// The app of a row, if it is one's: also the shelf, which [`AppId::parse`] refuses.
+fn app(word: &str) -> Option<AppId> {
+    let shelf = AppId::shelf();
+    if word == shelf.as_str() {
+        return Some(shelf);
+    }
+    AppId::parse(word).ok()
 }
 
 /// What a limit is counted over.
@@ -273,7 +282,7 @@ impl Db {
             } else {
                 Span::Month
             };
-            let app = AppId::parse(&app).ok();
+            let app = self::app(&app);
             found.push(SpendLimitRow { app, span, limits });
         }
         Ok(found)

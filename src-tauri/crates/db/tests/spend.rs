@@ -101,6 +101,7 @@ fn limits_are_set_together_and_taken_back() {
     let rows = [
         row(None, Span::Day, Some(5)),
         row(None, Span::Month, Some(6)),
+        row(Some(policy::AppId::shelf()), Span::Day, Some(8)),
         row(Some(house.app.clone()), Span::Day, Some(7)),
     ];
     db.put_spend_limits(account, &rows).unwrap();
