@@ -11,11 +11,13 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::error::Blame;
+use crate::formats;
 use crate::http_in::{self, Ask, Asked};
 use crate::intake::Intake;
 use crate::replay;
 use crate::request::{Quirk, Role, Round};
-use crate::wire::{Asking, Item, Since};
+use crate::tags::TagSplitter;
+use crate::wire::{Api, Asking, Item, Since};
 use crate::{Endpoint, Event, GenerateRequest, ProviderError, ProviderErrorKind};
 
 /// The events of one answer. Dropping it cancels the request: the connection to the server is closed.
@@ -112,6 +114,11 @@ impl Chat {
         }
     }
 
+    /// What separates thinking from the answer, where the format of the conversation says how it is marked.
+    pub(crate) fn splitter(&self) -> Option<TagSplitter> {
+        self.round.prompt.as_ref().map(|format| format.splitter(&self.request))
+    }
+
     pub(crate) fn ended(&self) -> bool {
         matches!(self.stage, Stage::Ended)
     }
@@ -148,6 +155,11 @@ impl Chat {
                 .quirks
                 .of(&self.endpoint, &self.model, self.level.as_deref());
             self.quirk = self.known;
+        }
+        if self.endpoint.api == Api::OpenaiText && self.round.prompt.is_none() {
+            let (blame, model) = (&self.intake.blame, &self.model);
+            let chosen = formats::choose(&self.ctx, &self.net, &self.endpoint, blame, &self.request, model).await?;
+            self.round.prompt = Some(chosen.format);
         }
         match self.send().await? {
             Opened::Open(incoming) => Ok(Stage::Open(incoming)),
@@ -360,6 +372,7 @@ pub(crate) fn body(
         items: &items,
         tools: &round.tools,
         choice: round.choice,
+        prompt: round.prompt.as_ref(),
         quirk: quirk,
     })
 }

@@ -246,8 +246,13 @@ impl Talk {
 
     /// Takes what the model has said.
     fn hear(&mut self, chat: &mut Chat) -> Heard {
-        if let Some(sent) = chat.sent.take().filter(|_| self.round == 0) {
-            self.queue.push_back(Event::Sent(sent));
+        if let Some(sent) = chat.sent.take() {
+            if let Some(splitter) = chat.splitter() {
+                self.said.splitter = Some(splitter);
+            }
+            if self.round == 0 {
+                self.queue.push_back(Event::Sent(sent));
+            }
         }
         let mut end = None;
         let first = self.queue.len();

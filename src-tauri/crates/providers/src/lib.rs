@@ -12,6 +12,8 @@ pub mod demo;
 mod embed;
 mod endpoint;
 mod error;
+mod formats;
+;
 mod http_in;
 mod intake;
 mod local;
@@ -37,6 +39,9 @@ pub use decode::{StreamDecode, StreamDecoder};
 pub use embed::{MAX_TEXTS, embed};
 pub use endpoint::{Endpoint, Limits, is_local, normal_base};
 pub use error::{ProviderError, ProviderErrorKind};
+pub use formats::{
+    FormatSource, PromptFormat, check_prompt_format, prompt_format, prompt_format_by_name, prompt_formats,
+};
 pub use intake::replay;
 pub use local::{Found, Preset, presets, probe, probe_local};
 pub use models::{ModelInfo, ModelList, list_models};

@@ -3,6 +3,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::decode::StreamDecode;
+use crate::formats::Format;
 use crate::picture::{MAX_PICTURES, Picture};
 use crate::tools::Tool;
 use crate::wire::{Choice, Since};
@@ -261,6 +262,8 @@ pub(crate) struct Round {
     pub(crate) choice: Option<Choice>,
     /// What was said since: turns of the model with its calls, and the tools' answers. The first one has the prefill in it.
     pub(crate) since: Vec<Since>,
+    /// For text completion: how the conversation is written out.
+    pub(crate) prompt: Option<Format>,
 }
 
 /// What a server or a model is known not to take.
@@ -283,6 +286,8 @@ pub(crate) struct Quirk {
     pub(crate) no_prefill: bool,
     /// Knows no levels of thinking.
     pub(crate) no_reasoning: bool,
+    /// Is asked to think in the other one of the two ways that its format has than its name suggests.
+    pub(crate) other_thinking: bool,
 }
 
 impl GenerateRequest {

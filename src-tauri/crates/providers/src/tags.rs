@@ -3,14 +3,70 @@
 use crate::Event;
 use crate::request::ReasoningTags;
 
-/// The marks most models use; looked for beside the ones that a request names.
+/// The marks most models use; looked for beside the ones that a request or a prompt format names.
 const COMMON: (&str, &str) = ("<think>", "</think>");
+
+/// What to look for in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Marks {
+    thoughts: Vec<Thought>,
+    /// Marks outside of thinking that are left out of the text.
+    dropped: Vec<String>,
+}
+
+/// A mark that begins thinking, and those that can end it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Thought {
+    open: String,
+    closes: Vec<String>,
+}
+
+impl Marks {
+    /// `<think>` and `</think>` only.
+    pub(crate) fn common() -> Self {
+        Self::of_format(&[], &[])
+    }
+
+    pub(crate) fn of_request(tags: &ReasoningTags) -> Self {
+        Self::of_format(&[(tags.open.as_str(), &[tags.close.as_str()])], &[])
+    }
+
+    /// With the marks that a request names.
+    pub(crate) fn and(mut self, tags: &ReasoningTags) -> Self {
+        match self.thoughts.iter_mut().find(|thought| thought.open == tags.open) {
+            Some(thought) if thought.closes.contains(&tags.close) => {}
+            Some(thought) => thought.closes.push(tags.close.clone()),
+            None => self.thoughts.push(Thought {
+                open: tags.open.clone(),
+                closes: vec![tags.close.clone()],
+            }),
+        }
+        self
+    }
+
+    /// The marks given, and the common ones. None is empty.
+    pub(crate) fn of_format(thoughts: &[(&str, &[&str])], dropped: &[&str]) -> Self {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let common = (COMMON.0, &[COMMON.1][..]);
+        let named_too = thoughts.iter().any(|(open, _)| *open == common.0);
+        let all = thoughts.iter().copied().chain((!named_too).then_some(common));
+        Self {
+            thoughts: all
+                .map(|(open, closes)| Thought {
+                    open: open.to_owned(),
+                    closes: owned(closes),
+                })
+                .collect(),
+            dropped: owned(dropped),
+        }
+    }
+}
 
 /// Gives the same events for the same text, however it is cut: only their cuts differ.
 #[derive(Debug)]
 pub(crate) struct TagSplitter {
-    pairs: Vec<(String, String)>,
-    /// Which pair has been opened.
+    marks: Marks,
+    /// Which thought has been opened.
     inside: Option<usize>,
     /// Text that may be the beginning of a mark.
     held: String,
@@ -20,24 +76,26 @@ pub(crate) struct TagSplitter {
 }
 
 impl TagSplitter {
-    /// `prefill` is what was put into the model's mouth: if it opens the thinking, the answer begins inside.
+    /// For the marks that a request names. `prefill` is what was put into the model's mouth.
     pub(crate) fn new(tags: &ReasoningTags, prefill: Option<&str>) -> Self {
-        let mut pairs = vec![(tags.open.clone(), tags.close.clone())];
-        if tags.open != COMMON.0 {
-            pairs.push((COMMON.0.to_owned(), COMMON.1.to_owned()));
-        }
-        let prefill = prefill.unwrap_or_default();
-        let inside = pairs.iter().position(|(open, close)| {
-            prefill
-                .rfind(open.as_str())
-                .is_some_and(|at| !prefill[at + open.len()..].contains(close.as_str()))
+        Self::with_marks(Marks::of_request(tags), prefill.unwrap_or_default())
+    }
+
+    /// `begun` is what the answer has already. If it opens the thinking, what comes begins inside.
+    pub(crate) fn with_marks(marks: Marks, begun: &str) -> Self {
+        let inside = marks.thoughts.iter().position(|thought| {
+            begun.rfind(thought.open.as_str()).is_some_and(|at| {
+                let rest = &begun[at + thought.open.len()..];
+                !thought.closes.iter().any(|close| rest.contains(close.as_str()))
+            })
         });
+        let any_text = !begun.is_empty() && inside.is_none() && !ends_a_thought(&marks, begun);
         Self {
-            pairs,
+            marks,
             inside,
             held: String::new(),
-            skipping: inside.is_some(),
-            any_text: !prefill.is_empty() && inside.is_none(),
+            skipping: !any_text && !begun.is_empty(),
+            any_text,
         }
     }
 
@@ -45,8 +103,11 @@ impl TagSplitter {
         self.held.push_str(text);
         loop {
             let marks: Vec<&str> = match self.inside {
-                Some(pair) => vec![self.pairs[pair].1.as_str()],
-                None => self.pairs.iter().map(|pair| pair.0.as_str()).collect(),
+                Some(thought) => self.marks.thoughts[thought].closes.iter().map(String::as_str).collect(),
+                None => {
+                    let opens = self.marks.thoughts.iter().map(|thought| &thought.open);
+                    opens.chain(&self.marks.dropped).map(String::as_str).collect()
+                }
             };
             // The first mark, and of two that begin at the same place the longer one.
             let found = marks
@@ -61,11 +122,17 @@ impl TagSplitter {
                     let length = marks[which].len();
                     let before: String = self.held.drain(..at + length).collect();
                     self.give(&before[..at], out);
-                    self.skipping = self.inside.is_none() || !self.any_text;
-                    self.inside = match self.inside {
-                        Some(_) => None,
-                        None => Some(which),
-                    };
+                    match self.inside {
+                        Some(_) => {
+                            self.skipping = !self.any_text;
+                            self.inside = None;
+                        }
+                        None if which < self.marks.thoughts.len() => {
+                            self.skipping = true;
+                            self.inside = Some(which);
+                        }
+                        None => {}
+                    }
                 }
                 _ => {
                     let rest = self.held.split_off(open.unwrap_or(self.held.len()));
@@ -100,6 +167,13 @@ impl TagSplitter {
             }
         }]);
     }
+}
+
+/// Whether a text has a whole thought at its end and nothing of the answer.
+fn ends_a_thought(marks: &Marks, text: &str) -> bool {
+    let text = text.trim_end();
+    let mut closes = marks.thoughts.iter().flat_map(|thought| &thought.closes);
+    closes.any(|close| text.ends_with(close.as_str()))
 }
 
 /// Where the text ends with the beginning, not the whole, of a mark.
@@ -187,6 +261,52 @@ mod tests {
             close: ">".into(),
         };
         check(&short, None, "a<b>c", "ac", "b");
+    }
+
+    /// Servers that show gpt-oss's marks, and servers that keep `<|end|>` to themselves.
+    #[test]
+    fn the_channels_of_harmony() {
+        let format = crate::formats::Format::parse(&"harmony".into()).unwrap().unwrap();
+        for (whole, text, thinking) in [
+            (
+                "<|channel|>analysis<|message|>Hm <|x.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>",
+                "Yes.",
+                "Hm <|x.",
+            ),
+            (
+                "<|channel|>analysis<|message|>Hm.<|start|>assistant<|channel|>final<|message|>Yes.",
+                "Yes.",
+                "Hm.",
+            ),
+            ("<|channel|>final<|message|>日本 <| b", "日本 <| b", ""),
+            (
+                "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary<|message|>b<|end|>\
+                 <|start|>assistant<|channel|>analysis<|message|>c<|end|><|start|>assistant<|channel|>final<|message|>d",
+                "bd",
+                "ac",
+            ),
+        ] {
+            for at in (0..=whole.len()).filter(|at| whole.is_char_boundary(*at)) {
+                let mut splitter = TagSplitter::with_marks(format.marks.clone(), "");
+                let got = run(&mut splitter, &[&whole[..at], &whole[at..]]);
+                assert_eq!(got, (text.to_owned(), thinking.to_owned()), "{whole:?} cut at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_prompt_can_begin_a_thought_or_end_one() {
+        let marks = Marks::of_format(&[("<|channel>thought", &["<channel|>"])], &[]);
+        for (begun, whole, text, thinking) in [
+            ("<think>\n", "\na</think>\n\nb", "b", "a"),
+            ("<think>\n\n</think>\n\n", "\n b", "b", ""),
+            ("</think>", "b <think>c</think>", "b ", "c"),
+            ("<|channel>thought\n<channel|>", "b", "b", ""),
+            ("", "<|channel>thought\na<channel|>b", "b", "a"),
+        ] {
+            let got = run(&mut TagSplitter::with_marks(marks.clone(), begun), &[whole]);
+            assert_eq!(got, (text.to_owned(), thinking.to_owned()), "{begun:?} {whole:?}");
+        }
     }
 
     #[test]

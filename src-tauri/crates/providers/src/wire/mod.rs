@@ -4,6 +4,7 @@
 mod anthropic;
 mod completions;
 mod gemini;
+;
 mod ollama;
 mod responses;
 mod text;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::progress::Progress;
+use crate::formats::Format;
 use crate::picture::Picture;
 use crate::request::{Level, Quirk};
 use crate::{Endpoint, Event, GenerateRequest, Tool};
@@ -166,6 +168,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) items: &'a [Item<'a>],
     pub(crate) tools: &'a [Tool],
     pub(crate) choice: Option<Choice>,
+    /// For text completion: how the conversation is written out.
+    pub(crate) prompt: Option<&'a Format>,
     pub(crate) quirk: Quirk,
 }
 
