@@ -9,7 +9,7 @@ use apps::plugin_call::Hook;
 use db::ActivityEnd;
 use futures::StreamExt;
 use policy::{AccountId, AppId, CallContext};
-use providers::{Event as ModelEvent, EventStream, GenerateRequest, StreamDecoder, demo};
+use providers::{Event as ModelEvent, EventStream, GenerateRequest, Picture, StreamDecoder, demo};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,6 +19,7 @@ use crate::bus::Event;
 use crate::models::{DEMO, MODEL_LIMIT, Target};
 use crate::plugins::hooks::Asking;
 use crate::plugins::tools::Tools;
+use crate::routes::assets;
 use crate::streams::{Answer, End};
 
 /// Text for pages on the bus is gathered for this long, so that a fast model does not make an event per token.
@@ -27,6 +28,8 @@ const BUS_PAUSE: Duration = Duration::from_millis(20);
 const TOKENS_AT_MOST: u64 = 100_000_000;
 /// Bytes of text that are taken for a token where nobody counted: about what English text has.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+/// Bytes of all images of one request, as base64: what a request may have in all.
+const IMAGES_LIMIT: usize = 32 << 20;
 /// Tools one request may bring of its own (contract section 3.4).
 const OWN_TOOLS: usize = 16;
 
@@ -153,7 +156,7 @@ impl Run {
                 providers::converse(&self.context, self.engine.net(), &endpoint, parsed, Arc::new(tools))
             }
         };
-        let (result, stopped) = self.pump(&label, prefill, events, decoder, muted).await;
+        let (result, stopped, whole_error) = self.pump(&label, prefill, events, decoder, muted).await;
         let outcome = if stopped {
             "stopped"
         } else if result.error.is_some() {
@@ -169,7 +172,8 @@ impl Run {
             sent: 0,
             received: result.text.len() as u64,
             ms: began.elapsed().as_millis() as u64,
-            detail: result.error.as_deref(),
+            // The person learns the addresses, too.
+            detail: whole_error.as_deref().or(result.error.as_deref()),
             model: Some(label.as_str()),
             tokens_in: Some(tokens - out),
             tokens_out: Some(out),
@@ -231,6 +235,7 @@ impl Run {
         let mut parsed = check(request)?;
         // What a hook wrote into it is no tool of anyone.
         parsed.tools.clear();
+        self.put_in_images(&mut parsed).await?;
         let tools = self.engine.tools(&self.context, own, wants).await;
         let target = self
             .engine
@@ -249,6 +254,27 @@ impl Run {
             label,
             target,
         })
+    }
+
+    /// Puts the bytes of assets in the place of their names, as far as whoever asks may see them.
+    async fn put_in_images(&self, request: &mut GenerateRequest) -> Result<(), String> {
+        let mut bytes = 0;
+        for image in request.messages.iter_mut().flat_map(|message| &mut message.images) {
+            if let Picture::Asset(id) = image {
+                let found = assets::stored(&self.engine, &self.account, self.app.as_ref(), id).await;
+                let (_, content) =
+                    found.map_err(|_| format!("the image /v1/assets/{id} is not among this app's assets"))?;
+                *image = Picture::of_bytes(&content)?;
+            }
+            bytes += image.size();
+            if bytes > IMAGES_LIMIT {
+                return Err(format!(
+                    "the images of one request have at most {} MiB together",
+                    IMAGES_LIMIT >> 20
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Takes the tools a plugin sent along out of the request.
@@ -281,7 +307,7 @@ impl Run {
         mut events: EventStream,
         mut decoder: Option<StreamDecoder>,
         muted: bool,
-    ) -> (providers::GenerateResult, bool) {
+    ) -> (providers::GenerateResult, bool, Option<String>) {
         let mut whole = providers::Answer::new(label, prefill);
         let (mut text, mut thinking) = (String::new(), String::new());
         let mut pause = tokio::time::interval(BUS_PAUSE);
@@ -342,6 +368,10 @@ impl Run {
                     let tool = json!({"phase": "end", "name": name, "result": result, "isError": is_error});
                     self.tell_tool(&mut text, &mut thinking, tool)
                 }
+                ModelEvent::Waiting { ms, reason } => {
+                    self.tell(json!({"waiting": {"ms": ms, "reason": reason}}));
+                    true
+                }
                 _ => true,
             };
             if !fits || bytes > crate::streams::ANSWER_LIMIT {
@@ -356,7 +386,8 @@ impl Run {
             self.answer.push(&rest, "");
         }
         self.announce(&text, &thinking, None, None);
-        (whole.finish(), stopped)
+        let whole_error = whole.whole_error().map(str::to_owned);
+        (whole.finish(), stopped, whole_error)
     }
 
     /// A tool's start or end, after all text that came before it.
@@ -370,14 +401,11 @@ impl Run {
 
     /// Tells pages on the bus (contract section 5.2: `app_stream`).
     fn announce(&self, text: &str, thinking: &str, tool: Option<&Value>, end: Option<(bool, Option<String>)>) {
-        let (Some(app), Some((chat, name))) = (&self.app, &self.tag) else {
-            return;
-        };
         let nothing = text.is_empty() && thinking.is_empty() && tool.is_none() && end.is_none();
-        if !self.engine.bus().heard() || nothing {
+        if nothing || self.tag.is_none() || !self.engine.bus().heard() {
             return;
         }
-        let mut payload = json!({"app": app, "chatId": chat, "name": name});
+        let mut payload = json!({});
         if !text.is_empty() {
             payload["delta"] = text.into();
         }
@@ -391,6 +419,18 @@ impl Run {
             payload["done"] = true.into();
             payload["stopped"] = stopped.into();
             payload["error"] = error.into();
+        }
+        self.tell(payload);
+    }
+
+    /// Puts one `app_stream` on the bus.
+    fn tell(&self, news: Value) {
+        let (Some(app), Some((chat, name))) = (&self.app, &self.tag) else {
+            return;
+        };
+        let mut payload = json!({"app": app, "chatId": chat, "name": name});
+        if let (Some(fields), Value::Object(news)) = (payload.as_object_mut(), news) {
+            fields.extend(news);
         }
         self.engine.bus().send(Event {
             account: self.account.clone(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use db::ConnectionRow;
 use parking_lot::Mutex;
 use policy::{AccountId, CallContext};
-use providers::Endpoint;
+use providers::{Api, Endpoint};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -58,6 +58,10 @@ impl Engine {
         let url =
             Url::parse(&row.base_url).map_err(|e| format!("Connection \"{}\" has a bad address: {e}", row.name))?;
         let mut endpoint = Endpoint::new(&row.id, &row.name, url);
+        endpoint.api = Api::parse(&row.api)
+            .ok_or_else(|| format!("Connection \"{}\" has an unknown format: {}", row.name, row.api))?;
+        endpoint.preset.clone_from(&row.preset);
+        endpoint.prompt_format.clone_from(&row.prompt_format);
         endpoint.key = self.key_of(account, row);
         endpoint.quirks = self.quirks().clone();
         Ok(endpoint)
@@ -107,6 +111,18 @@ impl Engine {
             .lock()
             .insert(slot, (Instant::now(), found.clone()));
         found
+    }
+
+    /// The first model that a connection lists.
+    pub(crate) async fn first_model(
+        &self,
+        context: &CallContext,
+        account: &AccountId,
+        row: &ConnectionRow,
+    ) -> Result<String, String> {
+        let list = self.list_one(context, account, row, true).await?;
+        let none = || format!("\"{}\" offers no models.", row.name);
+        list.first().map(|model| model.id.clone()).ok_or_else(none)
     }
 
     /// Every model of every connection, and why some connections gave none.

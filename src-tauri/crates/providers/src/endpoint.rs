@@ -119,6 +119,13 @@ impl Endpoint {
         url
     }
 
+    /// The address that chat requests go to, as the person is to see it; where it has the model's id in it, with a
+    /// placeholder.
+    pub fn final_url(&self) -> String {
+        let urls = self.candidates(&self.api.wire().page("MODEL"));
+        urls.first().map(|url| url.to_string()).unwrap_or_default()
+    }
+
     /// Whether it is on this machine or in this network, by its address alone.
     pub fn is_local(&self) -> bool {
         is_local(&self.base_url)

@@ -7,6 +7,7 @@ use net::NetError;
 use serde_json::Value;
 
 use crate::error::{Blame, error_in};
+use crate::halves::Halves;
 use crate::http_in::is_web_page;
 use crate::progress::Progress;
 use crate::sse::{SseEvent, SseParser};
@@ -25,6 +26,7 @@ pub(crate) struct Intake {
     reader: Box<dyn Reader>,
     is_lines: bool,
     form: Form,
+    halves: Halves,
     events: Vec<Event>,
 }
 
@@ -48,6 +50,7 @@ impl Intake {
             reader: wire.reader(),
             is_lines: wire.is_lines(),
             form: Form::Unknown(Vec::new()),
+            halves: Halves::default(),
             events: Vec::new(),
         }
     }
@@ -121,7 +124,7 @@ impl Intake {
             }
             _ => {}
         }
-        match serde_json::from_str(data) {
+        match serde_json::from_str(&self.halves.mend(data)) {
             Ok(value) => self.read(&event.name, &value),
             // The last event of a stream that broke off is a part of one.
             Err(error) if last && error.is_eof() => Ok(false),
@@ -134,7 +137,7 @@ impl Intake {
         if let Form::Values(_, count) = &mut self.form {
             *count += 1;
         }
-        match serde_json::from_str(text) {
+        match serde_json::from_str(&self.halves.mend(text)) {
             Ok(value) => self.read("", &value),
             Err(error) if last && error.is_eof() => Err(self.blame.truncated(&self.url)),
             Err(_) => Err(self.blame.unreadable(text, &self.url)),

@@ -13,7 +13,7 @@ mod embed;
 mod endpoint;
 mod error;
 mod formats;
-;
+mod halves;
 mod http_in;
 mod intake;
 mod local;

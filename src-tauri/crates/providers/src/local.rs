@@ -7,7 +7,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::models::list;
-use crate::{Endpoint, Limits, ModelList, ProviderErrorKind};
+use crate::{Api, Endpoint, Limits, ModelList, ProviderErrorKind};
 
 /// A model server people run on their own machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -15,36 +15,43 @@ use crate::{Endpoint, Limits, ModelList, ProviderErrorKind};
 pub struct Preset {
     pub id: &'static str,
     pub name: &'static str,
+    pub api: Api,
+    pub base_url: &'static str,
+    /// Runs on people's own machines.
+    pub local: bool,
+    /// Where its keys are made.
+    pub key_page: Option<&'static str>,
     /// The port it listens on unless told otherwise (contract section 8).
     pub port: u16,
 }
 
 const PRESETS: &[Preset] = &[
-    preset("ollama", "Ollama", 11434),
-    preset("lm-studio", "LM Studio", 1234),
-    preset("llama-cpp", "llama.cpp", 8080),
-    preset("koboldcpp", "KoboldCpp", 5001),
-    preset("vllm", "vLLM", 8000),
-    preset("textgen", "text-generation-webui", 5000),
-    preset("tabbyapi", "TabbyAPI", 5000),
-    preset("aphrodite", "Aphrodite", 2242),
-    preset("litellm", "LiteLLM", 4000),
+    preset("ollama", "Ollama", 11434, "http://127.0.0.1:11434/v1"),
+    preset("lm-studio", "LM Studio", 1234, "http://127.0.0.1:1234/v1"),
+    preset("llama-cpp", "llama.cpp", 8080, "http://127.0.0.1:8080/v1"),
+    preset("koboldcpp", "KoboldCpp", 5001, "http://127.0.0.1:5001/v1"),
+    preset("vllm", "vLLM", 8000, "http://127.0.0.1:8000/v1"),
+    preset("textgen", "text-generation-webui", 5000, "http://127.0.0.1:5000/v1"),
+    preset("tabbyapi", "TabbyAPI", 5000, "http://127.0.0.1:5000/v1"),
+    preset("aphrodite", "Aphrodite", 2242, "http://127.0.0.1:2242/v1"),
+    preset("litellm", "LiteLLM", 4000, "http://127.0.0.1:4000/v1"),
 ];
 
-const fn preset(id: &'static str, name: &'static str, port: u16) -> Preset {
-    Preset { id, name, port }
+const fn preset(id: &'static str, name: &'static str, port: u16, base_url: &'static str) -> Preset {
+    Preset {
+        id,
+        name,
+        api: Api::OpenaiCompletions,
+        base_url,
+        local: true,
+        key_page: None,
+        port,
+    }
 }
 
 /// Servers that [`probe_local`] looks for, in the order to show them.
 pub fn presets() -> &'static [Preset] {
     PRESETS
-}
-
-impl Preset {
-    /// Where it is when it runs on this machine: `http://127.0.0.1:PORT/v1`.
-    pub fn base_url(&self) -> String {
-        format!("http://127.0.0.1:{}/v1", self.port)
-    }
 }
 
 /// A server that answered.
@@ -85,7 +92,7 @@ pub async fn probe(ctx: &CallContext, net: &Net, presets: &[Preset]) -> Vec<Foun
 }
 
 async fn probe_one(ctx: &CallContext, net: &Net, presets: Vec<Preset>) -> Option<Found> {
-    let base_url = presets.first()?.base_url();
+    let base_url = presets.first()?.base_url.to_owned();
     let mut endpoint = Endpoint::new("probe", presets.first()?.name, Url::parse(&base_url).ok()?);
     endpoint.limits = Limits {
         connect: PATIENCE,

@@ -75,6 +75,11 @@ impl Picture {
         Self::sized(mime, base64)
     }
 
+    /// Bytes of its base64; 0 for an asset that was not put in.
+    pub fn size(&self) -> usize {
+        self.inline().map_or(0, |(_, base64)| base64.len())
+    }
+
     /// `data:image/png;base64,…`; `None` for an asset that was not put in.
     pub(crate) fn data_url(&self) -> Option<String> {
         match self {

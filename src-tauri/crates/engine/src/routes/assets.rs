@@ -111,19 +111,28 @@ fn folder(engine: &Engine, account: &AccountId) -> Answer<files::Folder> {
     files::Folder::create_ambient(&path).map_err(|e| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))
 }
 
-async fn get(State(engine): State<Engine>, asker: Asker, Path(id): Path<String>) -> Answer {
-    // Another app's asset and one that does not exist look the same.
-    let row = engine
-        .db()
-        .asset(&asker.account, viewer(&asker.caller), &id)?
-        .ok_or_else(|| ApiError::missing("There is no such asset."))?;
-    let account = asker.account;
+/// An asset's record and bytes, if `app` (any app, where there is none) may see it. Another app's asset and one that does
+/// not exist look the same.
+pub(crate) async fn stored(
+    engine: &Engine,
+    account: &AccountId,
+    app: Option<&AppId>,
+    id: &str,
+) -> Answer<(db::AssetRow, Vec<u8>)> {
+    let missing = || ApiError::missing("There is no such asset.");
+    let row = engine.db().asset(account, app, id)?.ok_or_else(missing)?;
+    let (engine, account, name) = (engine.clone(), account.clone(), row.id.clone());
     let bytes = blocking(move || -> Answer<Vec<u8>> {
         folder(&engine, &account)?
-            .read(&row.id, ONE as u64)
+            .read(&name, ONE as u64)
             .map_err(|e| ApiError::missing(e.to_string()))
     })
     .await?;
+    Ok((row, bytes))
+}
+
+async fn get(State(engine): State<Engine>, asker: Asker, Path(id): Path<String>) -> Answer {
+    let (row, bytes) = stored(&engine, &asker.account, viewer(&asker.caller), &id).await?;
     let kind = row
         .mime
         .split(';')

@@ -5,6 +5,7 @@ use axum::extract::{Path, State};
 use db::ConnectionRow;
 use http::StatusCode;
 use policy::{AccountId, Caller, Callers, Condition, random_hex};
+use providers::{Api, Preset};
 use secrets::{Bound, Origin, Secret, Standing, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use url::Url;
 
 use super::keys;
 use crate::bus::Event;
-use crate::door::{Asker, Context, Given, Person, Table};
+use crate::door::{Asker, Given, Person, Table};
 use crate::error::{Answer, ApiError};
 use crate::{Engine, blocking};
 
@@ -26,14 +27,6 @@ pub fn routes(table: Table) -> Table {
         .route("DELETE", one, person, always, remove)
         .route("PUT", key, person, always, put_key)
         .route("DELETE", key, person, always, delete_key)
-        .route(
-            "GET",
-            "/v1/settings/providers",
-            Callers::PERSON_OR_APP,
-            always,
-            providers,
-        )
-        .route("GET", "/v1/settings/local-servers", person, always, local_servers)
 }
 
 const NAME_LIMIT: usize = 60;
@@ -53,6 +46,15 @@ struct Wanted {
     key: Option<KeyText>,
     models: Option<Value>,
     api: Option<String>,
+    preset: Option<String>,
+    /// For text completion; null takes it away.
+    #[serde(default, deserialize_with = "given")]
+    prompt_format: Option<Value>,
+}
+
+/// A field that is there, null included.
+fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
 }
 
 fn checked_name(name: &str) -> Answer<String> {
@@ -70,7 +72,7 @@ fn checked_name(name: &str) -> Answer<String> {
     Ok(name.to_owned())
 }
 
-fn checked_url(text: &str) -> Answer<Url> {
+fn checked_url(api: Api, text: &str) -> Answer<Url> {
     let text = text.trim();
     let wrong = |why: &str| {
         ApiError::bad(format!(
@@ -105,7 +107,7 @@ fn checked_url(text: &str) -> Answer<Url> {
         ));
     }
     Origin::of(&url).map_err(|e| wrong(&e.to_string()))?;
-    Ok(providers::normal_base(&url))
+    Ok(providers::normal_base(api, &url))
 }
 
 fn checked_models(models: &Value) -> Answer<Value> {
@@ -121,13 +123,26 @@ fn checked_models(models: &Value) -> Answer<Value> {
     Err(ApiError::bad("Models are \"auto\" or a list of model names."))
 }
 
-fn checked_api(api: Option<&str>) -> Answer<()> {
-    match api {
-        None | Some("openai-completions") => Ok(()),
-        Some(other) => Err(ApiError::bad(format!(
-            "The interface \"{other}\" is not supported yet: use openai-completions."
-        ))),
+fn checked_api(api: &str) -> Answer<Api> {
+    Api::parse(api).ok_or_else(|| {
+        let known: Vec<&str> = Api::ALL.iter().map(|api| api.name()).collect();
+        let api: String = api.chars().take(80).collect();
+        ApiError::bad(format!("There is no wire format \"{api}\": use one of {}.", known.join(", ")))
+    })
+}
+
+fn checked_preset(id: &str) -> Answer<&'static Preset> {
+    let found = providers::presets().iter().find(|preset| preset.id == id);
+    let id: String = id.chars().take(80).collect();
+    found.ok_or_else(|| ApiError::bad(format!("There is no preset \"{id}\": GET /v1/settings/providers lists them.")))
+}
+
+fn checked_format(format: &Value) -> Answer<Option<Value>> {
+    if format.is_null() {
+        return Ok(None);
     }
+    providers::check_prompt_format(format).map_err(ApiError::bad)?;
+    Ok(Some(format.clone()))
 }
 
 /// Saves `key` and answers what to tell the person about where it is.
@@ -154,17 +169,6 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-fn local(url: &str) -> bool {
-    Url::parse(url).is_ok_and(|url| match url.host() {
-        Some(url::Host::Domain(name)) => {
-            name == "localhost" || name.ends_with(".localhost") || name.ends_with(".local") || !name.contains('.')
-        }
-        Some(url::Host::Ipv4(v4)) => v4.is_loopback() || v4.is_private(),
-        Some(url::Host::Ipv6(v6)) => v6.is_loopback() || v6.is_unique_local(),
-        None => false,
-    })
-}
-
 fn shown(engine: &Engine, account: &AccountId, row: &ConnectionRow) -> Value {
     let standing = engine.key_standing(account, row);
     let kept = match &standing {
@@ -177,7 +181,9 @@ fn shown(engine: &Engine, account: &AccountId, row: &ConnectionRow) -> Value {
         "keyKept": kept,
         // Why there is a key that is not used, in words.
         "keyTrouble": keys::trouble(&standing),
-        "local": local(&row.base_url),
+        "local": Url::parse(&row.base_url).is_ok_and(|url| providers::is_local(&url)),
+        "preset": row.preset, "promptFormat": row.prompt_format,
+        "finalUrl": engine.endpoint(account, row).ok().map(|endpoint| endpoint.final_url()),
     })
 }
 
@@ -242,25 +248,32 @@ async fn add(
     person: Person,
     Given(wanted): Given<Wanted>,
 ) -> Answer<(StatusCode, Json<Value>)> {
-    checked_api(wanted.api.as_deref())?;
+    let preset = wanted.preset.as_deref().map(checked_preset).transpose()?;
+    let api = match (&wanted.api, preset) {
+        (Some(api), _) => checked_api(api)?,
+        (None, Some(preset)) => preset.api,
+        (None, None) => Api::default(),
+    };
     if let Some(key) = &wanted.key {
         check_key(&engine, key).await?;
     }
+    let base = wanted.base_url.or_else(|| preset.map(|preset| preset.base_url.to_owned()));
     let url = checked_url(
-        &wanted
-            .base_url
-            .ok_or_else(|| ApiError::bad("A connection needs its address (baseUrl)."))?,
+        api,
+        &base.ok_or_else(|| ApiError::bad("A connection needs its address (baseUrl), or a preset."))?,
     )?;
     let host = url.host_str().unwrap_or("server").to_owned();
-    let name = checked_name(wanted.name.as_deref().filter(|n| !n.trim().is_empty()).unwrap_or(&host))?;
+    let fallback = preset.map_or(host.as_str(), |preset| preset.name);
+    let name = wanted.name.as_deref().filter(|name| !name.trim().is_empty());
+    let name = checked_name(name.unwrap_or(fallback))?;
     let row = ConnectionRow {
         id: format!("c_{}-{}", slug(&name), random_hex(3)),
         name,
-        api: "openai-completions".into(),
+        api: api.name().into(),
         base_url: url.to_string(),
         models: wanted.models.as_ref().map_or(Ok("auto".into()), checked_models)?,
-        preset: None,
-        prompt_format: None,
+        preset: preset.map(|preset| preset.id.to_owned()),
+        prompt_format: wanted.prompt_format.as_ref().map_or(Ok(None), checked_format)?,
     };
     let (db, account, new) = (engine.db().clone(), person.account.clone(), row.clone());
     blocking(move || db.put_connection(&account, &new)).await?;
@@ -297,7 +310,17 @@ async fn change(
     Given(wanted): Given<Wanted>,
 ) -> Answer<(StatusCode, Json<Value>)> {
     let mut row = found(&engine, &person.account, &id)?;
-    checked_api(wanted.api.as_deref())?;
+    let mut api = Api::parse(&row.api).unwrap_or_default();
+    if let Some(given) = &wanted.api {
+        api = checked_api(given)?;
+        row.api = api.name().into();
+    }
+    if let Some(given) = &wanted.preset {
+        row.preset = Some(checked_preset(given)?.id.to_owned());
+    }
+    if let Some(format) = &wanted.prompt_format {
+        row.prompt_format = checked_format(format)?;
+    }
     if let Some(key) = &wanted.key {
         check_key(&engine, key).await?;
     }
@@ -308,10 +331,14 @@ async fn change(
         row.models = checked_models(models)?;
     }
     let mut notice = None;
-    if let Some(given) = &wanted.base_url {
-        let url = checked_url(given)?;
-        if url.as_str() != row.base_url {
-            row.base_url = url.to_string();
+    // Another format may write the same address in another way.
+    let same = row.base_url.clone();
+    if let Some(given) = wanted.base_url.as_ref().or_else(|| wanted.api.as_ref().map(|_| &same)) {
+        let url = checked_url(api, given)?;
+        let bound = |url: &Url| Bound::of(url).ok();
+        let elsewhere = Url::parse(&row.base_url).map_or(true, |before| bound(&before) != bound(&url));
+        row.base_url = url.to_string();
+        if elsewhere {
             let id = Engine::key_id(&person.account, &row.id);
             let vault = engine.vault().clone();
             if blocking(move || vault.has(&id)).await.is_some() {
@@ -372,24 +399,6 @@ async fn delete_key(
     saved(engine, person.account, row, StatusCode::OK, notice).await
 }
 
-async fn providers() -> Json<Value> {
-    let presets = providers::presets()
-        .iter()
-        .map(|p| json!({"id": p.id, "name": p.name, "baseUrl": p.base_url(), "local": true}));
-    Json(json!({"presets": presets.collect::<Vec<_>>()}))
-}
-
-async fn local_servers(State(engine): State<Engine>, _person: Person, Context(context): Context) -> Json<Value> {
-    let found = providers::probe_local(&context, engine.net()).await;
-    let servers = found.iter().map(|server| {
-        // A port does not say which of its usual programs answers there.
-        let names: Vec<&str> = server.presets.iter().map(|p| p.name).collect();
-        let models: Vec<&str> = server.list.models.iter().map(|m| m.id.as_str()).collect();
-        json!({"name": names.join(" or "), "baseUrl": server.base_url, "models": models, "wantsKey": server.wants_key})
-    });
-    Json(json!({"servers": servers.collect::<Vec<_>>()}))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -406,7 +415,7 @@ mod tests {
             ("localhosted.example", "https://localhosted.example/v1"),
             ("http://models.example/v1", "http://models.example/v1"),
         ] {
-            let url = checked_url(typed).map(|url| url.to_string()).map_err(|e| e.message);
+            let url = checked_url(Api::default(), typed).map(|url| url.to_string()).map_err(|e| e.message);
             assert_eq!(url.as_deref(), Ok(want), "{typed}");
         }
         for bad in [
@@ -415,7 +424,7 @@ mod tests {
             "HTTP:\\\\evil.example",
             "file:///etc",
         ] {
-            assert!(checked_url(bad).is_err(), "{bad}");
+            assert!(checked_url(Api::default(), bad).is_err(), "{bad}");
         }
     }
 

@@ -3,7 +3,7 @@
 mod activity;
 mod app_files;
 mod apps;
-mod assets;
+pub(crate) mod assets;
 mod auth;
 mod connections;
 mod events;
@@ -11,6 +11,7 @@ mod keys;
 mod models;
 mod pages;
 mod plugins;
+mod providers;
 mod settings;
 
 use axum::Router;
@@ -45,6 +46,7 @@ pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {
     let table = settings::routes(table);
     let table = connections::routes(table);
     let table = keys::routes(table);
+    let table = providers::routes(table);
     let table = models::routes(table);
     let table = apps::routes(table);
     let table = plugins::routes(table);

@@ -4,7 +4,8 @@
 mod anthropic;
 mod completions;
 mod gemini;
-;
+#[cfg(test)]
+mod given;
 mod ollama;
 mod responses;
 mod text;
