@@ -2,6 +2,7 @@
 //! ever holds key bytes; it gives them to crate `net` alone. They are kept in the operating system's keychain or, where
 //! there is none, in the place the person chose: a file under a passphrase, a file that `config.toml` names, or memory.
 
+mod asking;
 mod bound;
 mod disk;
 mod keychain;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use secrets::{KeyHandle, Keychain, Origin, Secret, Store, Vault, VaultError};
+use secrets::{Bound, KeyHandle, Keychain, Origin, Places, Secret, Standing, Store, Vault, VaultError};
 use url::Url;
 
 const PART: &str = "CHRYSALIS_KEYCHAIN_TEST_PART";
@@ -246,4 +246,74 @@ fn a_bus_that_never_answers_does_not_hold_anything_up() {
     );
     assert_eq!(vault.has("c_one"), None);
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+/// Version 0.1 bound a key to an origin and kept no list: its keys are found, work where the address has no path of a
+/// gateway, and are said to be for another address where it has one.
+#[test]
+fn keys_of_version_0_1_are_found_and_all_move() {
+    let name = "keys_of_version_0_1_are_found_and_all_move";
+    if std::env::var(PART).is_err() {
+        let home = tempfile::tempdir().unwrap();
+        in_session(UNLOCKED, name, "all of it", home.path());
+        return assert_nowhere(home.path(), CANARY);
+    }
+    let entry = |id: &str| keyring::v1::Entry::new(SERVICE, id).unwrap();
+    let old = format!("chrysalis-key-1\nhttps://models.example:8443\n{CANARY}");
+    entry("a/c_old").set_secret(old.as_bytes()).unwrap();
+    let folder = std::path::PathBuf::from(std::env::var_os("HOME").unwrap()).join("secrets");
+    std::fs::create_dir(&folder).unwrap();
+    let open = || {
+        let places = Places {
+            folder: Some(folder.clone()),
+            file: None,
+        };
+        Vault::open_in(Keychain::System, SERVICE, places, || {
+            vec!["a/c_old".into(), "a/c_none".into()]
+        })
+    };
+    let bound = |text: &str| Bound::of(&Url::parse(text).unwrap()).unwrap();
+    let (plain, gateway) = (
+        bound("https://models.example:8443/v1"),
+        bound("https://models.example:8443/acct/one/v1"),
+    );
+    let vault = open();
+    assert_eq!(
+        (vault.keys().store, vault.keys().chosen),
+        (Some(Store::Keychain), false)
+    );
+    assert_eq!(vault.standing("a/c_old", &plain), Standing::Ready(Store::Keychain));
+    assert_eq!(
+        vault.standing("a/c_old", &gateway),
+        Standing::Elsewhere(Store::Keychain, here().into())
+    );
+    assert!(vault.handle("a/c_old", &gateway).is_none());
+    let key = Secret::new("gateway-key".into());
+    assert_eq!(vault.put("a/c_new", gateway.clone(), key), Ok(Store::Keychain));
+
+    // In a vault that has read none of them yet, all move; none stays.
+    let vault = open();
+    let phrase = Secret::new("a long passphrase".into());
+    assert_eq!(vault.choose(Store::Encrypted, Some(&phrase), false), Ok(None));
+    for id in ["a/c_old", "a/c_new"] {
+        assert!(entry(id).get_secret().is_err(), "{id} was left in the keychain");
+        assert_eq!(vault.has(id), Some(Store::Encrypted));
+    }
+    let key = vault.handle("a/c_old", &plain).unwrap();
+    assert_eq!(reveal(&key, &here()).unwrap().expose_to_net(), CANARY.as_bytes());
+
+    // A start later the keychain is only looked for; and back again.
+    let vault = open();
+    assert!(vault.status().usable);
+    assert_eq!(vault.keys().store, Some(Store::Encrypted));
+    vault.unlock(Some(&phrase)).unwrap();
+    assert_eq!(vault.choose(Store::Keychain, None, false), Ok(None));
+    assert!(!folder.join("keys.enc").exists());
+    let vault = open();
+    assert_eq!((vault.keys().store, vault.keys().chosen), (Some(Store::Keychain), true));
+    assert_eq!(vault.standing("a/c_new", &gateway), Standing::Ready(Store::Keychain));
+    assert_eq!(vault.standing("a/c_old", &plain), Standing::Ready(Store::Keychain));
+    assert_eq!(vault.forget("a/c_old"), Ok(None));
+    assert!(entry("a/c_old").get_secret().is_err());
+    assert_eq!(open().has("a/c_old"), None);
 }
