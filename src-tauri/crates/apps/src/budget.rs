@@ -172,9 +172,23 @@ fn today() -> i64 {
     utc_day(now_ms())
 }
 
-/// `YYYY-MM-DD` of a day since the Unix epoch, by the proleptic Gregorian calendar (days are counted from 0000-03-01, so that
-/// the leap day is the last of its year).
+/// `YYYY-MM-DD` of a day since the Unix epoch.
 pub fn date(day: i64) -> String {
+    let (year, month, day) = civil(day);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// The first day of the month that `day` is in, and that of the next month, both as days since the Unix epoch.
+pub fn month(day: i64) -> (i64, i64) {
+    let begin = |day: i64| day - civil(day).2 + 1;
+    let first = begin(day);
+    // A month has at most 31 days, and the one after it at least 28.
+    (first, begin(first + 31))
+}
+
+/// Year, month and day of a day since the Unix epoch, by the proleptic Gregorian calendar (days are counted from
+/// 0000-03-01, so that the leap day is the last of its year).
+fn civil(day: i64) -> (i64, i64, i64) {
     let days = day + 719_468;
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);
@@ -188,7 +202,7 @@ pub fn date(day: i64) -> String {
         month_from_march - 9
     };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
+    (year, month, day)
 }
 
 #[cfg(test)]
@@ -209,6 +223,27 @@ mod tests {
             (-1, "1969-12-31"),
         ] {
             assert_eq!(date(day), want);
+        }
+    }
+
+    #[test]
+    fn months_begin_and_end() {
+        // Every day of 400 years, against a walk through the calendar.
+        let (mut first, mut year, mut of_year) = (0, 1970, 0);
+        let leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+        while year < 2370 {
+            let days = match of_year {
+                1 if leap(year) => 29,
+                1 => 28,
+                3 | 5 | 8 | 10 => 30,
+                _ => 31,
+            };
+            for day in first..first + days {
+                assert_eq!(month(day), (first, first + days), "{}", date(day));
+            }
+            first += days;
+            of_year = (of_year + 1) % 12;
+            year += i64::from(of_year == 0);
         }
     }
 

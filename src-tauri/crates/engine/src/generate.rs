@@ -9,7 +9,7 @@ use apps::plugin_call::Hook;
 use db::ActivityEnd;
 use futures::StreamExt;
 use policy::{AccountId, AppId, CallContext};
-use providers::{Event as ModelEvent, EventStream, GenerateRequest, Picture, StreamDecoder, demo};
+use providers::{Event as ModelEvent, EventStream, GenerateRequest, Picture, StreamDecoder, ToolBox, demo};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -20,6 +20,7 @@ use crate::models::{DEMO, MODEL_LIMIT, Target};
 use crate::plugins::hooks::Asking;
 use crate::plugins::tools::Tools;
 use crate::routes::assets;
+use crate::spend::{Reservation, What};
 use crate::streams::{Answer, End};
 
 /// Text for pages on the bus is gathered for this long, so that a fast model does not make an event per token.
@@ -28,6 +29,8 @@ const BUS_PAUSE: Duration = Duration::from_millis(20);
 const TOKENS_AT_MOST: u64 = 100_000_000;
 /// Bytes of text that are taken for a token where nobody counted: about what English text has.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+/// Tokens that an image is taken for before the server counts: about the most that providers count for one.
+const IMAGE_TOKENS: u64 = 1600;
 /// Bytes of all images of one request, as base64: what a request may have in all.
 const IMAGES_LIMIT: usize = 32 << 20;
 /// Tools one request may bring of its own (contract section 3.4).
@@ -124,6 +127,43 @@ struct Ready {
     tools: Tools,
     label: String,
     target: Target,
+    /// What it may cost; the built-in model costs nothing.
+    reserved: Option<Reservation>,
+}
+
+/// Why a request is not sent.
+struct Unready {
+    why: String,
+    /// `errorInfo` of the result, where there is one.
+    info: Option<Value>,
+}
+
+impl From<String> for Unready {
+    fn from(why: String) -> Self {
+        Self { why, info: None }
+    }
+}
+
+impl Unready {
+    /// A limit of the person's is in the way.
+    fn limit(why: String, endpoint: Option<(&str, &str)>) -> Self {
+        let (provider, model) = endpoint.unzip();
+        let info = Some(json!({"kind": "limit", "provider": provider, "model": model}));
+        Self { why, info }
+    }
+}
+
+/// Bytes of all that a model reads, as far as they can be known.
+fn bytes_of(request: &GenerateRequest, tools: &Tools) -> u64 {
+    let messages = request.messages.iter().map(|message| {
+        let thought = message.reasoning.as_deref().unwrap_or_default().len();
+        (message.content.len() + thought) as u64 + message.images.len() as u64 * IMAGE_TOKENS * BYTES_PER_TOKEN
+    });
+    let texts = [&request.system_prompt, &request.assistant_prefill];
+    let texts: usize = texts.iter().map(|text| text.as_deref().unwrap_or_default().len()).sum();
+    let schema = request.schema.as_ref().map_or(0, |schema| schema.to_string().len());
+    let tools: usize = tools.tools().iter().map(|tool| json!(tool).to_string().len()).sum();
+    messages.sum::<u64>() + (texts + schema + tools) as u64
 }
 
 impl Run {
@@ -132,7 +172,7 @@ impl Run {
         let ready = tokio::select! {
             ready = self.prepare(&mut request) => match ready {
                 Ok(ready) => ready,
-                Err(error) => return self.fail(&error),
+                Err(unready) => return self.fail(unready),
             },
             () = self.answer.stop_asked() => return self.stop_early(),
         };
@@ -141,6 +181,7 @@ impl Run {
             tools,
             label,
             target,
+            reserved,
         } = ready;
         let line = self
             .engine
@@ -156,7 +197,12 @@ impl Run {
                 providers::converse(&self.context, self.engine.net(), &endpoint, parsed, Arc::new(tools))
             }
         };
-        let (result, stopped, whole_error) = self.pump(&label, prefill, events, decoder, muted).await;
+        let heard = self.pump(&label, prefill, events, decoder, muted, reserved.as_ref());
+        let (result, stopped, whole_error) = heard.await;
+        let cost = match &reserved {
+            Some(reserved) => reserved.settle_text(result.error.is_some()),
+            None => result.usage.priced.then_some(result.usage.cost_total),
+        };
         let outcome = if stopped {
             "stopped"
         } else if result.error.is_some() {
@@ -177,7 +223,7 @@ impl Run {
             model: Some(label.as_str()),
             tokens_in: Some(tokens - out),
             tokens_out: Some(out),
-            cost: result.usage.priced.then_some(result.usage.cost_total),
+            cost,
         };
         self.engine.activity().finish(line, &end);
         let error = result.error.clone();
@@ -220,11 +266,13 @@ impl Run {
     }
 
     /// Asks the budget, lets hooks change the request, gathers tools, and finds the model.
-    async fn prepare(&self, request: &mut Value) -> Result<Ready, String> {
+    async fn prepare(&self, request: &mut Value) -> Result<Ready, Unready> {
         if let Some(app) = &self.app {
             let budgets = self.engine.plugins().budgets();
-            budgets.before(&self.account, app, Spend::Tokens, 0)?;
-            budgets.before(&self.account, app, Spend::ModelCalls, 1)?;
+            for (what, amount) in [(Spend::Tokens, 0), (Spend::ModelCalls, 1)] {
+                let asked = budgets.before(&self.account, app, what, amount);
+                asked.map_err(|why| Unready::limit(why, None))?;
+            }
         }
         let own = self.own_tools(request)?;
         let wants = request.get("wantsTools").and_then(Value::as_bool) == Some(true);
@@ -236,15 +284,23 @@ impl Run {
         // What a hook wrote into it is no tool of anyone.
         parsed.tools.clear();
         self.put_in_images(&mut parsed).await?;
-        let tools = self.engine.tools(&self.context, own, wants).await;
+        let mut tools = self.engine.tools(&self.context, own, wants).await;
         let target = self
             .engine
             .target(&self.context, &self.account, parsed.model.as_deref())
             .await?;
+        let mut reserved = None;
         let label = match &target {
             Target::Demo => DEMO.to_owned(),
             Target::Server(endpoint, id) => {
                 parsed.model = Some(id.clone());
+                let what = What::Text {
+                    bytes: bytes_of(&parsed, &tools),
+                    max_tokens: parsed.preset_params.as_ref().and_then(|preset| preset.max_tokens),
+                };
+                let asked = self.engine.spend().reserve(&self.context, endpoint, id, what);
+                reserved = Some(asked.map_err(|why| Unready::limit(why, Some((&endpoint.name, id))))?);
+                tools.reserved.clone_from(&reserved);
                 format!("{}/{id}", endpoint.connection_id)
             }
         };
@@ -253,6 +309,7 @@ impl Run {
             tools,
             label,
             target,
+            reserved,
         })
     }
 
@@ -307,6 +364,7 @@ impl Run {
         mut events: EventStream,
         mut decoder: Option<StreamDecoder>,
         muted: bool,
+        reserved: Option<&Reservation>,
     ) -> (providers::GenerateResult, bool, Option<String>) {
         let mut whole = providers::Answer::new(label, prefill);
         let (mut text, mut thinking) = (String::new(), String::new());
@@ -327,8 +385,16 @@ impl Run {
                     continue;
                 }
             };
-            let Some(event) = event else { break false };
+            let Some(mut event) = event else { break false };
+            let over = reserved.and_then(|reserved| reserved.heard(&mut event).err());
             whole.push(&event);
+            if let Some(why) = over {
+                let (provider, model) = label.split_once('/').unwrap_or((label, ""));
+                let limit = providers::ProviderErrorKind::Limit;
+                let error = providers::ProviderError::new(limit, provider, Some(model.to_owned()), why);
+                whole.push(&ModelEvent::Failed(error));
+                break false;
+            }
             let fits = match event {
                 ModelEvent::Delta(delta) => {
                     bytes += delta.len();
@@ -440,11 +506,14 @@ impl Run {
         });
     }
 
-    fn fail(&self, error: &str) {
-        let result = apps::host::failure(error);
+    fn fail(&self, unready: Unready) {
+        let mut result = apps::host::failure(&unready.why);
+        if let Some(info) = unready.info {
+            result["errorInfo"] = info;
+        }
         self.end(End {
             stopped: false,
-            error: Some(error.to_owned()),
+            error: Some(unready.why),
             result,
         });
     }

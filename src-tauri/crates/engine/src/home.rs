@@ -20,6 +20,7 @@ use secrets::{Places, Vault};
 use crate::activity::Activity;
 use crate::bus::Bus;
 use crate::config::{Config, ConfigError};
+use crate::spend::Spend;
 use crate::{Engine, Inner, Options, TABLE, routes};
 
 /// A home cannot be opened. The text says what, why and what to do.
@@ -148,6 +149,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
     let net = net::Net::new(activity.clone());
     let permissions = Arc::new(Permissions::new(db.clone(), config.plugins.clone()));
     let budgets = Arc::new(Budgets::new(db.clone(), config.budgets));
+    let spend = Arc::new(Spend::new(db.clone()));
     let engine = Engine(Arc::new(Inner {
         vault: open_vault(&options, &config, &db, &owner.id)?,
         plugins: Plugins::new(pool, db.clone(), net.clone(), permissions, budgets),
@@ -163,6 +165,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         streams: Default::default(),
         lists: Default::default(),
         quirks: Default::default(),
+        spend,
         bodies: Default::default(),
         frames: Default::default(),
         page_sessions: Default::default(),

@@ -18,6 +18,7 @@ mod page_sessions;
 mod plugin_side;
 mod plugins;
 mod routes;
+mod spend;
 mod streams;
 
 use std::collections::HashMap;
@@ -52,6 +53,7 @@ use crate::error::{Answer, ApiError};
 use crate::frames::Frames;
 use crate::models::ModelLists;
 use crate::page_sessions::PageSessions;
+use crate::spend::Spend;
 use crate::streams::Streams;
 
 /// This program's version.
@@ -120,6 +122,7 @@ struct Inner {
     bodies: bodies::Bodies,
     /// What model servers turned out not to take, so that it is found out once.
     quirks: providers::Quirks,
+    spend: Arc<Spend>,
     frames: Frames,
     page_sessions: PageSessions,
     throttle: Throttle,
@@ -206,6 +209,9 @@ impl Engine {
     }
     pub(crate) fn quirks(&self) -> &providers::Quirks {
         &self.0.quirks
+    }
+    pub(crate) fn spend(&self) -> &Arc<Spend> {
+        &self.0.spend
     }
     pub(crate) fn frames(&self) -> &Frames {
         &self.0.frames

@@ -98,6 +98,7 @@ impl Engine {
             Ok(endpoint) => providers::list_models(context, self.net(), &endpoint)
                 .await
                 .map(|list| {
+                    self.spend().note_listed(account, &row.id, list.prices);
                     list.models
                         .iter()
                         .map(|m| listed(&m.id, m.context_window))

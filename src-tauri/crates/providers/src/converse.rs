@@ -203,7 +203,7 @@ impl Talk {
     fn ask(&mut self) -> Result<Chat, ProviderError> {
         self.toolbox
             .before_round(self.round)
-            .map_err(|why| self.error(ProviderErrorKind::Unusable, why))?;
+            .map_err(|why| self.error(ProviderErrorKind::Limit, why))?;
         let toolbox = &self.toolbox;
         let tools = self.tools.get_or_insert_with(|| {
             let mut tools: Vec<Tool> = Vec::new();

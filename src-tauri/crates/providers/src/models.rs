@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::{Blame, error_in};
 use crate::http_in::{Ask, Asked, is_web_page, read_body};
-use crate::{Endpoint, ProviderError, ProviderErrorKind};
+use crate::{Endpoint, Price, ProviderError, ProviderErrorKind};
 
 /// How long a model list may take (contract section 8).
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -39,6 +39,9 @@ pub struct ModelList {
     pub models: Vec<ModelInfo>,
     /// Entries without a usable id, and those beyond the 5,000 that are kept.
     pub skipped: usize,
+    /// What the list says models cost, by their ids.
+    #[serde(skip)]
+    pub prices: Vec<(String, Price)>,
 }
 
 /// Asks a server for its models, with the key if there is one, within 15 seconds.
@@ -120,10 +123,13 @@ fn read_list(value: &Value) -> Option<ModelList> {
     for entry in entries {
         match read_id(entry) {
             Some(id) if list.models.len() == MAX_MODELS && !seen.contains(&id) => list.skipped += 1,
-            Some(id) if seen.insert(id.clone()) => list.models.push(ModelInfo {
-                id,
-                context_window: read_window(entry),
-            }),
+            Some(id) if seen.insert(id.clone()) => {
+                list.prices.extend(Price::listed(entry).map(|price| (id.clone(), price)));
+                list.models.push(ModelInfo {
+                    id,
+                    context_window: read_window(entry),
+                });
+            }
             Some(_) => {}
             None => list.skipped += 1,
         }

@@ -35,6 +35,10 @@ pub struct Price {
     pub above: Option<Above>,
 }
 
+// Every way to make one refuses what is no number.
+impl Eq for Price {}
+impl Eq for Above {}
+
 /// The prices of a request whose prompt has more than `tokens` tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

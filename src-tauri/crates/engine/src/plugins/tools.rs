@@ -13,6 +13,7 @@ use std::time::Instant;
 use super::Owned;
 use crate::Engine;
 use crate::activity::line;
+use crate::spend::Reservation;
 
 /// Tools of other plugins that one request may carry.
 const SIBLING_TOOLS: usize = 64;
@@ -27,6 +28,8 @@ pub(crate) struct Tools {
     engine: Engine,
     context: CallContext,
     offered: Vec<Offered>,
+    /// What the request may cost, once it is set aside.
+    pub(crate) reserved: Option<Reservation>,
 }
 
 impl Engine {
@@ -64,6 +67,7 @@ impl Engine {
             engine: self.clone(),
             context: context.clone(),
             offered: Vec::new(),
+            reserved: None,
         };
         let Some(caller @ Caller::Plugin { account, app, plugin }) = context.chain.last() else {
             return tools;
@@ -143,6 +147,11 @@ impl ToolBox for Tools {
 
     /// The first round was paid for when the request was made.
     fn before_round(&self, round: u32) -> Result<(), String> {
+        if round > 0
+            && let Some(reserved) = &self.reserved
+        {
+            reserved.before_round()?;
+        }
         match self.context.chain.last() {
             Some(Caller::Plugin { account, app, .. }) if round > 0 => {
                 let budgets = self.engine.plugins().budgets();
