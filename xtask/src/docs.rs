@@ -9,6 +9,8 @@ use crate::step::{self, cargo};
 const FILE: &str = "SECURITY.md";
 /// The shell's own copy of what app pages may use: a mistake in the engine's check is then not yet a way in.
 const PAGES: &str = "ui/src/frames/access.json";
+/// What authors send to models and get back.
+const SCHEMA: &str = "docs/llm.schema.json";
 const BEGIN: &str = "<!-- access table: written by `cargo xtask docs --write` -->";
 const END: &str = "<!-- end of access table -->";
 
@@ -23,7 +25,22 @@ pub fn docs(place: &Place, args: &[String]) -> Result<(), String> {
     println!("\n==> docs: the access table in {FILE} and in {PAGES}");
     settle(place, FILE, &text, &replace(&text, &printed(place, &[])?)?, write)?;
     let pages = fs::read_to_string(place.root.join(PAGES)).unwrap_or_default();
-    settle(place, PAGES, &pages, &printed(place, &["--pages"])?, write)
+    settle(place, PAGES, &pages, &printed(place, &["--pages"])?, write)?;
+    println!("\n==> docs: the shapes of model requests in {SCHEMA}");
+    let schema = fs::read_to_string(place.root.join(SCHEMA)).unwrap_or_default();
+    let example = [
+        "run",
+        "--quiet",
+        "--locked",
+        "--package",
+        "providers",
+        "--example",
+        "llm-schema",
+    ];
+    let wanted = step::output(cargo(&place.root, &example)).map_err(|e| {
+        format!("the schema could not be printed; it comes from src-tauri/crates/providers/src/schema.rs\n{e}")
+    })?;
+    settle(place, SCHEMA, &schema, &wanted, write)
 }
 
 /// What the engine's example prints of its table.
@@ -55,7 +72,7 @@ fn settle(place: &Place, file: &str, text: &str, wanted: &str, write: bool) -> R
         println!("{file}: written");
     } else {
         return Err(format!(
-            "the access table in {file} is not what the routes say; run `cargo xtask docs --write` and look at the difference"
+            "{file} is not what the program says; run `cargo xtask docs --write` and look at the difference"
         ));
     }
     Ok(())

@@ -1,5 +1,6 @@
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -66,7 +67,7 @@ pub(crate) const MAX_TRACE: usize = 2000;
 pub(crate) const MAX_PART: usize = 4000;
 
 /// Tokens used, as the server counted them; zeros when it did not say (contract section 4.2).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
     /// Prompt tokens that were not read from the server's cache.
@@ -106,7 +107,7 @@ impl Usage {
 }
 
 /// One call of a tool (contract section 4.2).
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolTrace {
     pub name: String,
@@ -117,7 +118,7 @@ pub struct ToolTrace {
 }
 
 /// What an answer consists of, in its order (contract section 4.2).
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ResultPart {
     Text {
@@ -138,7 +139,7 @@ pub enum ResultPart {
 }
 
 /// A finished answer (contract section 4.2).
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerateResult {
     pub text: String,
@@ -177,6 +178,7 @@ pub struct GenerateResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// `{kind, provider, model, status?, code?, retryAfterMs?, window?, responseId?}`.
+    #[schemars(with = "Option<crate::schema::ErrorInfo>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_info: Option<Value>,
 }

@@ -162,7 +162,13 @@ mod tests {
         ];
         assert_eq!(marked(json!({"depth": 0}), &items), Some(vec![6, 0]));
         assert_eq!(marked(json!({"depth": 1}), &items), Some(vec![3]));
-        let within = [user("a"), model("b"), user("c"), Item::Model(&calling), Item::Tools(&replies)];
+        let within = [
+            user("a"),
+            model("b"),
+            user("c"),
+            Item::Model(&calling),
+            Item::Tools(&replies),
+        ];
         assert_eq!(marked(json!({"depth": 0}), &within), Some(vec![2, 0]));
         // A turn of the model at the end is a prefill, whoever wrote it.
         assert_eq!(marked(json!({"depth": 0}), &[user("a"), model("b")]), Some(vec![0]));
@@ -179,7 +185,10 @@ mod tests {
         assert_eq!(marked(json!({"depth": 0}), &[user("a"), picture]), Some(vec![0]));
         assert_eq!(marked(json!({"depth": 0}), &[picture]), Some(vec![]));
         // A run of pictures alone is a run all the same.
-        assert_eq!(marked(json!({"depth": 2}), &[user("a"), model("b"), picture]), Some(vec![0]));
+        assert_eq!(
+            marked(json!({"depth": 2}), &[user("a"), model("b"), picture]),
+            Some(vec![0])
+        );
         // What is not sent is no run.
         assert_eq!(
             marked(json!({"depth": 0}), &[user("a"), model(""), user("b"), user("")]),

@@ -48,6 +48,25 @@ pub enum ProviderErrorKind {
 }
 
 impl ProviderErrorKind {
+    pub const ALL: [Self; 16] = [
+        Self::Network,
+        Self::Key,
+        Self::Credit,
+        Self::RateLimit,
+        Self::ModelGone,
+        Self::NotFound,
+        Self::Context,
+        Self::Refused,
+        Self::Request,
+        Self::Server,
+        Self::InAnswer,
+        Self::NotTheApi,
+        Self::Truncated,
+        Self::Stalled,
+        Self::Unusable,
+        Self::Limit,
+    ];
+
     /// The word for it in results (`errorInfo.kind`): a small set that interfaces can explain.
     pub fn code(self) -> &'static str {
         match self {

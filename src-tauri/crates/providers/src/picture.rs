@@ -1,7 +1,10 @@
 //! Images in messages: small pictures in the request itself. A web address is never handed on, for the provider would
 //! fetch it: whoever may ask a model could then reach any server without a permission for it.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -113,6 +116,22 @@ impl Picture {
         Some(match data {
             Some(data) => Self::parse(&format!("data:;base64,{data}")),
             None => Err("an image among a message's parts has no url".into()),
+        })
+    }
+}
+
+impl JsonSchema for Picture {
+    fn schema_name() -> Cow<'static, str> {
+        "Image".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A PNG, JPEG, GIF or WebP picture: a data: address with base64, or /v1/assets/<id>.",
+            "anyOf": [
+                {"type": "string"},
+                {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
+            ],
         })
     }
 }

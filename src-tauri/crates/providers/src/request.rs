@@ -1,3 +1,4 @@
+use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -5,13 +6,14 @@ use serde_json::{Map, Value};
 use crate::decode::StreamDecode;
 use crate::formats::Format;
 use crate::picture::{MAX_PICTURES, Picture};
+use crate::schema;
 use crate::tools::Tool;
 use crate::wire::{Choice, Since};
 
 /// What a caller asks of a model (contract section 4.1), read from JSON and written back in the same shape. `messages`
 /// is required; every other field that is absent, null or of the wrong type counts as not given, and unknown fields are
 /// ignored. `tools`, `streamDecode` and `reasoningTags` that are there but break a limit are errors, which name it.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerateRequest {
     pub messages: Vec<Message>,
@@ -23,6 +25,7 @@ pub struct GenerateRequest {
     #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// `off minimal low medium high xhigh max`; `med` means `medium`.
+    #[schemars(with = "Option<schema::Reasoning>")]
     #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
     #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
@@ -38,6 +41,7 @@ pub struct GenerateRequest {
     #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub assistant_prefill: Option<String>,
     /// For text completion: a format's id, `auto`, or a format of one's own.
+    #[schemars(with = "Option<schema::PromptFormat>")]
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub prompt_format: Option<Value>,
     #[serde(
@@ -47,15 +51,18 @@ pub struct GenerateRequest {
     )]
     pub preset_params: Option<PresetParams>,
     /// Prompt caching: `{depth, retention: none|short|long}`. What is invalid in it is ignored.
+    #[schemars(with = "Option<schema::Cache>")]
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub cache: Option<Value>,
     /// Tools the request itself defines, at most 16. Whoever runs them puts them into the [`crate::ToolBox`].
+    #[schemars(with = "Vec<schema::Tool>", length(max = 16))]
     #[serde(default, deserialize_with = "tools", skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool>,
     /// The JSON schema that the answer is to follow.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
     /// What of a JSON answer is shown while it streams.
+    #[schemars(with = "Option<schema::StreamDecode>")]
     #[serde(default, deserialize_with = "stream_decode", skip_serializing_if = "Option::is_none")]
     pub stream_decode: Option<StreamDecode>,
     /// Nothing is shown while it streams.
@@ -64,7 +71,7 @@ pub struct GenerateRequest {
 }
 
 /// The marks around inline thinking, `<think>` and `</think>` for instance; 1 to 64 bytes each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReasoningTags {
     pub open: String,
     pub close: String,
@@ -72,13 +79,15 @@ pub struct ReasoningTags {
 
 /// One turn. What an app keeps beside the text travels with it: hooks see it. `content` is text, or a list of parts
 /// (`{type: "text", text}`, and images in the ways of OpenAI and Anthropic); images may also stand in `images`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
     pub role: Role,
+    #[schemars(with = "schema::Content")]
     pub content: String,
     /// Of a user's turn; at most 20.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Picture>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
@@ -127,7 +136,7 @@ impl<'de> Deserialize<'de> for Message {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     User,
@@ -135,7 +144,7 @@ pub enum Role {
     System,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PresetParams {
     #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,

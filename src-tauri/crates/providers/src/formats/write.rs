@@ -236,7 +236,7 @@ mod tests {
             };
             let (bad, good) = (write(&evil), write("x"));
             assert_eq!(marks_in(&format, &bad), marks_in(&format, &good), "{}: {bad}", shape.id);
-            assert_eq!(bad.replace(JOINER, "").matches(evil.trim()).count(), 4, "{}", shape.id);
+            assert_eq!(bad.replace(JOINER, "").matches(evil.trim()).count(), 5, "{}", shape.id);
         }
     }
 

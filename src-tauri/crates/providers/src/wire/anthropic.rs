@@ -134,7 +134,8 @@ impl Wire for Anthropic {
             less.other_thinking = true;
         } else if (says("effort") || says("output_config")) && at("output_config", "effort").is_some() {
             less.no_reasoning = true;
-        } else if (says("signature") || says("thinking` block") || says("thinking block")) && sends_thinking_back(body) {
+        } else if (says("signature") || says("thinking` block") || says("thinking block")) && sends_thinking_back(body)
+        {
             less.no_thinking_back = true;
         } else if says("temperature") && body.contains_key("temperature") {
             less.no_temperature = true;
@@ -147,7 +148,10 @@ impl Wire for Anthropic {
 
 /// Whether the conversation ends with the beginning of the model's answer.
 fn ends_with_the_model(body: &Map<String, Value>) -> bool {
-    let last = body.get("messages").and_then(Value::as_array).and_then(|list| list.last());
+    let last = body
+        .get("messages")
+        .and_then(Value::as_array)
+        .and_then(|list| list.last());
     last.is_some_and(|message| message["role"] == "assistant")
 }
 

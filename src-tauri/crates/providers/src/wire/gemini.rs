@@ -136,7 +136,9 @@ impl Wire for Gemini {
 
     fn relent(&self, words: &str, body: &Map<String, Value>, quirk: Quirk) -> Option<Quirk> {
         let says = |word: &str| words.contains(word);
-        let config = body.get("generationConfig").and_then(|settings| settings.get("thinkingConfig"));
+        let config = body
+            .get("generationConfig")
+            .and_then(|settings| settings.get("thinkingConfig"));
         let names = |name: &str| config.is_some_and(|config| config.get(name).is_some());
         let mut less = quirk;
         if says("reasoning is mandatory") || says("only works in thinking mode") || says("budget 0 is invalid") {
@@ -155,7 +157,10 @@ impl Wire for Gemini {
             less.other_thinking = true;
         } else if says("thinking") && config.is_some() {
             less.no_reasoning = true;
-        } else if (says("function calling") || says("function_calling") || says("functioncalling") || says("tool_config"))
+        } else if (says("function calling")
+            || says("function_calling")
+            || says("functioncalling")
+            || says("tool_config"))
             && body.contains_key("toolConfig")
         {
             let named = body["toolConfig"].pointer("/functionCallingConfig/allowedFunctionNames");
@@ -171,7 +176,10 @@ impl Wire for Gemini {
 }
 
 fn ends_with_the_model(body: &Map<String, Value>) -> bool {
-    let last = body.get("contents").and_then(Value::as_array).and_then(|list| list.last());
+    let last = body
+        .get("contents")
+        .and_then(Value::as_array)
+        .and_then(|list| list.last());
     last.is_some_and(|content| content["role"] == "model")
 }
 
@@ -207,7 +215,10 @@ fn declare(tool: &Tool) -> Value {
         schema.remove("$schema");
     }
     let mut declared = json!({"name": tool.name(), "description": tool.description()});
-    let takes_nothing = schema.get("properties").and_then(Value::as_object).is_some_and(Map::is_empty)
+    let takes_nothing = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .is_some_and(Map::is_empty)
         && schema.get("additionalProperties").is_none_or(|more| *more == false);
     if !takes_nothing {
         declared["parametersJsonSchema"] = schema;

@@ -12,7 +12,6 @@ pub(super) struct Given {
     request: GenerateRequest,
     pub(super) tools: Vec<Tool>,
     choice: Option<Choice>,
-    prompt: None,
     pub(super) quirk: Quirk,
     model: &'static str,
 }
@@ -29,7 +28,6 @@ impl Given {
             request: serde_json::from_value(whole).unwrap(),
             tools: Vec::new(),
             choice: None,
-            prompt: None,
             quirk: Quirk::default(),
             model,
         }
@@ -68,7 +66,8 @@ impl Given {
 
     /// What the next try leaves out after this refusal.
     pub(super) fn refused(&self, items: &[Item<'_>], words: &str) -> Option<Quirk> {
-        self.wire.relent(&words.to_lowercase(), &self.body_of(items, None), self.quirk)
+        self.wire
+            .relent(&words.to_lowercase(), &self.body_of(items, None), self.quirk)
     }
 }
 

@@ -118,7 +118,11 @@ impl Blocks {
             "tool_use" => {
                 let number = self.calls;
                 self.calls += 1;
-                let given = |name: &str| Some(word(block, name)).filter(|word| !word.is_empty()).map(str::to_owned);
+                let given = |name: &str| {
+                    Some(word(block, name))
+                        .filter(|word| !word.is_empty())
+                        .map(str::to_owned)
+                };
                 let piece = Piece {
                     index: Some(number),
                     id: given("id"),
@@ -214,9 +218,7 @@ impl Blocks {
         if reason == "refusal" && self.text == 0 && progress.calls.is_empty() {
             let why = said.pointer("/stop_details/explanation").and_then(Value::as_str);
             let why = why.map(str::trim).filter(|why| !why.is_empty());
-            return Err(Wrong::Refused(
-                why.unwrap_or("it declined to answer this").to_owned(),
-            ));
+            return Err(Wrong::Refused(why.unwrap_or("it declined to answer this").to_owned()));
         }
         progress.set_finish(reason, cut_short);
         Ok(())
@@ -258,8 +260,14 @@ impl Blocks {
         let known = progress.usage;
         let newer = |path: &str, known: u64| count(said, path).filter(|n| *n > 0).unwrap_or(known);
         let split = || {
-            let parts = ["/cache_creation/ephemeral_5m_input_tokens", "/cache_creation/ephemeral_1h_input_tokens"];
-            parts.iter().filter_map(|path| count(said, path)).fold(0, u64::saturating_add)
+            let parts = [
+                "/cache_creation/ephemeral_5m_input_tokens",
+                "/cache_creation/ephemeral_1h_input_tokens",
+            ];
+            parts
+                .iter()
+                .filter_map(|path| count(said, path))
+                .fold(0, u64::saturating_add)
         };
         let written = count(said, "/cache_creation_input_tokens").unwrap_or_else(split);
         progress.usage = Usage {

@@ -132,9 +132,7 @@ fn thinking(thought: &Thought) -> Option<Value> {
     let word = |name: &str| thought.mark.get(name).and_then(Value::as_str);
     match (word("redacted"), word("signature")) {
         (Some(data), _) => Some(json!({"type": "redacted_thinking", "data": data})),
-        (_, Some(signature)) => {
-            Some(json!({"type": "thinking", "thinking": thought.text, "signature": signature}))
-        }
+        (_, Some(signature)) => Some(json!({"type": "thinking", "thinking": thought.text, "signature": signature})),
         _ => None,
     }
 }

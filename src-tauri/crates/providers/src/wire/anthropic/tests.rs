@@ -25,10 +25,13 @@ fn messages(given: &Given, items: &[Item<'_>]) -> Value {
 
 #[test]
 fn a_plain_request_is_this() {
-    let given = ask("claude-sonnet-4-5", json!({"presetParams": {"temperature": 0.5, "params": {
-        "top_k": 3, "model": "other", "messages": [], "system": "x", "stream": false, "tools": [{}],
-        "tool_choice": {}, "mcp_servers": [{}], "container": "x", "fallbacks": [{"model": "other"}],
-    }}}));
+    let given = ask(
+        "claude-sonnet-4-5",
+        json!({"presetParams": {"temperature": 0.5, "params": {
+            "top_k": 3, "model": "other", "messages": [], "system": "x", "stream": false, "tools": [{}],
+            "tool_choice": {}, "mcp_servers": [{}], "container": "x", "fallbacks": [{"model": "other"}],
+        }}}),
+    );
     let body = given.body_of(&[user("hi")], Some("be kind"));
     assert_eq!(
         Value::Object(body),
@@ -42,7 +45,8 @@ fn a_plain_request_is_this() {
 
 #[test]
 fn thinking_as_each_model_takes_it() {
-    let budget = |tokens: u64, max: u64| json!({"max_tokens": max, "thinking": {"type": "enabled", "budget_tokens": tokens}});
+    let budget =
+        |tokens: u64, max: u64| json!({"max_tokens": max, "thinking": {"type": "enabled", "budget_tokens": tokens}});
     let adaptive = |effort: &str, max: u64, shown: bool| {
         let thinking = match shown {
             true => json!({"type": "adaptive", "display": "summarized"}),
@@ -54,29 +58,77 @@ fn thinking_as_each_model_takes_it() {
     for (model, asked, want) in [
         ("claude-sonnet-4-5", json!({"reasoning": "minimal"}), budget(1024, 9216)),
         ("claude-sonnet-4-5", json!({"reasoning": "max"}), budget(23552, 31744)),
-        ("claude-sonnet-4-5", json!({"reasoning": "low", "thinkingBudget": 5000}), budget(5000, 13192)),
+        (
+            "claude-sonnet-4-5",
+            json!({"reasoning": "low", "thinkingBudget": 5000}),
+            budget(5000, 13192),
+        ),
         ("claude-sonnet-4-5", json!({"thinkingBudget": 1}), budget(1024, 9216)),
         ("claude-sonnet-4-5", json!({"thinkingBudget": 0}), none(8192)),
         ("claude-sonnet-4-5", json!({"reasoning": "off"}), none(8192)),
         ("claude-sonnet-4-5", json!({}), none(8192)),
         // The limit counts, and the budget stays below it.
-        ("claude-sonnet-4-5", json!({"reasoning": "high", "presetParams": {"max_tokens": 6000}}), budget(4976, 6000)),
-        ("claude-sonnet-4-5", json!({"reasoning": "high", "presetParams": {"max_tokens": 1500}}), budget(1024, 1500)),
-        ("claude-sonnet-4-5", json!({"reasoning": "high", "presetParams": {"max_tokens": 1024}}), none(1024)),
-        ("claude-sonnet-4-5", json!({"reasoning": "low", "presetParams": {"params": {"max_tokens": 3000}}}), budget(1976, 3000)),
+        (
+            "claude-sonnet-4-5",
+            json!({"reasoning": "high", "presetParams": {"max_tokens": 6000}}),
+            budget(4976, 6000),
+        ),
+        (
+            "claude-sonnet-4-5",
+            json!({"reasoning": "high", "presetParams": {"max_tokens": 1500}}),
+            budget(1024, 1500),
+        ),
+        (
+            "claude-sonnet-4-5",
+            json!({"reasoning": "high", "presetParams": {"max_tokens": 1024}}),
+            none(1024),
+        ),
+        (
+            "claude-sonnet-4-5",
+            json!({"reasoning": "low", "presetParams": {"params": {"max_tokens": 3000}}}),
+            budget(1976, 3000),
+        ),
         ("claude-3-5-haiku-latest", json!({"reasoning": "high"}), none(8192)),
         ("claude-3-haiku-20240307", json!({"reasoning": "high"}), none(4096)),
         ("deepseek-chat", json!({"reasoning": "low"}), budget(2048, 10240)),
-        ("claude-opus-4-6", json!({"reasoning": "xhigh"}), adaptive("high", 40960, false)),
+        (
+            "claude-opus-4-6",
+            json!({"reasoning": "xhigh"}),
+            adaptive("high", 40960, false),
+        ),
         ("claude-opus-4-6", json!({"thinkingBudget": 3000}), budget(3000, 11192)),
-        ("claude-opus-4-8", json!({"reasoning": "xhigh"}), adaptive("xhigh", 40960, true)),
-        ("claude-opus-4-8", json!({"thinkingBudget": 9000}), adaptive("high", 24576, true)),
+        (
+            "claude-opus-4-8",
+            json!({"reasoning": "xhigh"}),
+            adaptive("xhigh", 40960, true),
+        ),
+        (
+            "claude-opus-4-8",
+            json!({"thinkingBudget": 9000}),
+            adaptive("high", 24576, true),
+        ),
         ("claude-opus-4-8", json!({"reasoning": "off"}), none(8192)),
-        ("claude-opus-4-8", json!({"reasoning": "low", "presetParams": {"max_tokens": 100}}), adaptive("low", 100, true)),
+        (
+            "claude-opus-4-8",
+            json!({"reasoning": "low", "presetParams": {"max_tokens": 100}}),
+            adaptive("low", 100, true),
+        ),
         ("claude-opus-5", json!({}), none(24576)),
-        ("claude-opus-5", json!({"reasoning": "off"}), json!({"max_tokens": 8192, "thinking": {"type": "disabled"}})),
-        ("claude-sonnet-5-5", json!({"reasoning": "off"}), adaptive("low", 12288, true)),
-        ("claude-latest", json!({"reasoning": "max"}), adaptive("max", 57344, true)),
+        (
+            "claude-opus-5",
+            json!({"reasoning": "off"}),
+            json!({"max_tokens": 8192, "thinking": {"type": "disabled"}}),
+        ),
+        (
+            "claude-sonnet-5-5",
+            json!({"reasoning": "off"}),
+            adaptive("low", 12288, true),
+        ),
+        (
+            "claude-latest",
+            json!({"reasoning": "max"}),
+            adaptive("max", 57344, true),
+        ),
     ] {
         assert_eq!(rest(&ask(model, asked.clone())), want, "{model} {asked}");
     }
@@ -85,14 +137,23 @@ fn thinking_as_each_model_takes_it() {
 #[test]
 fn thinking_in_the_formats_own_words_counts() {
     let params = json!({"thinking": {"type": "enabled", "budget_tokens": 2000}, "temperature": 1});
-    let given = ask("claude-sonnet-4-5", json!({"reasoning": "max", "presetParams": {"params": params}}));
+    let given = ask(
+        "claude-sonnet-4-5",
+        json!({"reasoning": "max", "presetParams": {"params": params}}),
+    );
     assert_eq!(
         rest(&given),
         json!({"max_tokens": 10192, "thinking": {"type": "enabled", "budget_tokens": 2000}})
     );
     let params = json!({"output_config": {"format": {"type": "json_schema"}}});
-    let given = ask("claude-opus-4-8", json!({"reasoning": "low", "presetParams": {"params": params}}));
-    assert_eq!(rest(&given)["output_config"], json!({"format": {"type": "json_schema"}, "effort": "low"}));
+    let given = ask(
+        "claude-opus-4-8",
+        json!({"reasoning": "low", "presetParams": {"params": params}}),
+    );
+    assert_eq!(
+        rest(&given)["output_config"],
+        json!({"format": {"type": "json_schema"}, "effort": "low"})
+    );
 }
 
 #[test]
@@ -110,13 +171,19 @@ fn sampling_is_left_out_where_it_is_refused() {
     let plain = Quirk::default();
     let all = json!({"temperature": 0.7, "top_k": 5, "top_p": 0.9});
     assert_eq!(sampling("claude-sonnet-4-5", json!({}), plain), all);
-    assert_eq!(sampling("claude-sonnet-4-5", json!({"reasoning": "low"}), plain), json!({}));
+    assert_eq!(
+        sampling("claude-sonnet-4-5", json!({"reasoning": "low"}), plain),
+        json!({})
+    );
     assert_eq!(sampling("claude-opus-4-7", json!({}), plain), json!({}));
     let cold = Quirk {
         no_temperature: true,
         ..plain
     };
-    assert_eq!(sampling("claude-sonnet-4-5", json!({}), cold), json!({"top_k": 5, "top_p": 0.9}));
+    assert_eq!(
+        sampling("claude-sonnet-4-5", json!({}), cold),
+        json!({"top_k": 5, "top_p": 0.9})
+    );
 }
 
 #[test]
@@ -136,16 +203,19 @@ fn turns_alternate_and_nothing_is_empty() {
     };
     let text = |text: &str| json!({"type": "text", "text": text});
     assert_eq!(
-        messages(&given, &[
-            user("a"),
-            Item::Assistant { text: " \n" },
-            user("b"),
-            note,
-            Item::Assistant { text: "c " },
-            picture,
-            user(""),
-            Item::Prefill("It is \n"),
-        ]),
+        messages(
+            &given,
+            &[
+                user("a"),
+                Item::Assistant { text: " \n" },
+                user("b"),
+                note,
+                Item::Assistant { text: "c " },
+                picture,
+                user(""),
+                Item::Prefill("It is \n"),
+            ]
+        ),
         json!([
             {"role": "user", "content": [text("a"), text("b"), text("be brief")]},
             {"role": "assistant", "content": [text("c ")]},
@@ -268,7 +338,12 @@ fn cache_markers_stand_on_texts() {
     let given = ask("claude-sonnet-4-5", json!({"cache": {"depth": 0, "retention": "long"}})).choosing(None);
     let body = given.body_of(&items, Some("s"));
     let body = Value::Object(body);
-    let marked = ["/system/0", "/tools/0", "/messages/0/content/0", "/messages/2/content/1"];
+    let marked = [
+        "/system/0",
+        "/tools/0",
+        "/messages/0/content/0",
+        "/messages/2/content/1",
+    ];
     for place in marked {
         assert_eq!(body.pointer(place).unwrap()["cache_control"], mark, "{place}");
     }
@@ -287,8 +362,14 @@ fn tools_and_which_one_is_to_be_called() {
     let structured = Some(Choice::Structured);
     let named = json!({"type": "tool", "name": STRUCTURED});
     assert_eq!(chosen("claude-sonnet-4-5", json!({}), structured, plain), named);
-    assert_eq!(chosen("claude-sonnet-4-5", json!({}), Some(Choice::Required), plain), json!({"type": "any"}));
-    assert_eq!(chosen("claude-sonnet-4-5", json!({"reasoning": "low"}), structured, plain), Value::Null);
+    assert_eq!(
+        chosen("claude-sonnet-4-5", json!({}), Some(Choice::Required), plain),
+        json!({"type": "any"})
+    );
+    assert_eq!(
+        chosen("claude-sonnet-4-5", json!({"reasoning": "low"}), structured, plain),
+        Value::Null
+    );
     assert_eq!(chosen("claude-sonnet-4-5", json!({}), None, plain), Value::Null);
     let body = ask("m", json!({})).choosing(None).body();
     assert_eq!(
@@ -296,7 +377,10 @@ fn tools_and_which_one_is_to_be_called() {
         json!([{"name": "look", "description": "looks", "input_schema": {"type": "object", "properties": {}}}])
     );
     let bare = Tool::new("x", "", json!({"$ref": "#/$defs/a"})).unwrap();
-    assert_eq!(tool(&bare), json!({"name": "x", "input_schema": {"$ref": "#/$defs/a", "type": "object"}}));
+    assert_eq!(
+        tool(&bare),
+        json!({"name": "x", "input_schema": {"$ref": "#/$defs/a", "type": "object"}})
+    );
 }
 
 #[test]
@@ -307,13 +391,23 @@ fn what_is_refused_is_left_out_the_next_time() {
                    \"output_config.effort\" to control thinking behavior.";
     let mut alias = ask("my-opus", json!({"reasoning": "low"}));
     alias.quirk = alias.refused(&plain, enabled).unwrap();
-    assert_eq!(alias.body()["thinking"], json!({"type": "adaptive", "display": "summarized"}));
-    alias.quirk = alias.refused(&plain, "adaptive thinking is not supported on this model").unwrap();
+    assert_eq!(
+        alias.body()["thinking"],
+        json!({"type": "adaptive", "display": "summarized"})
+    );
+    alias.quirk = alias
+        .refused(&plain, "adaptive thinking is not supported on this model")
+        .unwrap();
     assert_eq!(alias.body().get("thinking"), None);
 
     let mut old = ask("claude-latest", json!({"reasoning": "low"}));
-    old.quirk = old.refused(&plain, "adaptive thinking is not supported on this model").unwrap();
-    assert_eq!(old.body()["thinking"], json!({"type": "enabled", "budget_tokens": 2048}));
+    old.quirk = old
+        .refused(&plain, "adaptive thinking is not supported on this model")
+        .unwrap();
+    assert_eq!(
+        old.body()["thinking"],
+        json!({"type": "enabled", "budget_tokens": 2048})
+    );
 
     let mut fable = ask("claude-fable-5", json!({"reasoning": "off"}));
     let words = "\"thinking.type.disabled\" is not supported for this model. Thinking defaults to adaptive mode";
@@ -345,7 +439,11 @@ fn what_is_refused_is_left_out_the_next_time() {
     assert_eq!(given.refused(&plain, words), None);
 
     let warm = ask("x", json!({"presetParams": {"temperature": 1}}));
-    assert!(warm.refused(&plain, "`temperature` is deprecated for this model.").unwrap().no_temperature);
+    assert!(
+        warm.refused(&plain, "`temperature` is deprecated for this model.")
+            .unwrap()
+            .no_temperature
+    );
     assert_eq!(given.refused(&plain, "max_tokens: 8192 > 4096"), None);
 }
 

@@ -43,20 +43,27 @@ impl Reader for Candidates {
         // Only one answer is ever asked for.
         let candidates = value.get("candidates").and_then(Value::as_array);
         let candidate = candidates.and_then(|candidates| {
-            let first = candidates.iter().find(|one| one.get("index").is_none_or(|index| *index == 0));
+            let first = candidates
+                .iter()
+                .find(|one| one.get("index").is_none_or(|index| *index == 0));
             first.or_else(|| candidates.first())
         });
         let Some(candidate) = candidate else {
             let blocked = value.pointer("/promptFeedback/blockReason").and_then(Value::as_str);
             return match blocked {
                 Some(reason) => {
-                    let more = value.pointer("/promptFeedback/blockReasonMessage").and_then(Value::as_str);
-                    Err(Wrong::Refused(because("it blocked the request", reason, more)))
+                    let more = value
+                        .pointer("/promptFeedback/blockReasonMessage")
+                        .and_then(Value::as_str);
+                    Err(Wrong::Refused(because("a filter blocked the request", reason, more)))
                 }
                 None => Ok(Next::More),
             };
         };
-        if candidate.get("index").is_some_and(|index| *index != 0 && index.is_u64()) {
+        if candidate
+            .get("index")
+            .is_some_and(|index| *index != 0 && index.is_u64())
+        {
             return Ok(Next::More);
         }
         let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
@@ -97,7 +104,11 @@ impl Candidates {
     }
 
     fn call(&mut self, call: &Value, signature: Option<&str>, progress: &mut Progress, out: &mut Vec<Event>) {
-        let given = |name: &str| Some(word(call, name)).filter(|word| !word.is_empty()).map(str::to_owned);
+        let given = |name: &str| {
+            Some(word(call, name))
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+        };
         let mut extra = Map::new();
         extra.extend(given("id").map(|id| ("id".to_owned(), id.into())));
         extra.extend(signature.map(|signature| ("thoughtSignature".to_owned(), signature.into())));
@@ -122,14 +133,24 @@ impl Candidates {
         match reason {
             "" | "FINISH_REASON_UNSPECIFIED" => {}
             "STOP" => progress.set_finish(reason, false),
-            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" | "IMAGE_SAFETY"
-            | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION"
+            "SAFETY"
+            | "RECITATION"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "LANGUAGE"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION"
                 if nothing =>
             {
-                return Err(Wrong::Refused(because("it stopped the answer", reason, more)));
+                return Err(Wrong::Refused(because("a filter stopped the answer", reason, more)));
             }
             // The model went wrong in calling a tool, and nothing of its answer is left.
-            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" | "MALFORMED_RESPONSE"
+            "MALFORMED_FUNCTION_CALL"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS"
+            | "MALFORMED_RESPONSE"
             | "MISSING_THOUGHT_SIGNATURE"
                 if nothing =>
             {

@@ -63,28 +63,65 @@ fn thinking_as_each_model_takes_it() {
         ("gemini-2.5-flash", json!({"reasoning": "max"}), budget(24576)),
         ("gemini-2.5-flash", json!({"reasoning": "off"}), budget(0)),
         ("gemini-2.5-flash", json!({"thinkingBudget": 0}), budget(0)),
-        ("gemini-2.5-flash", json!({"reasoning": "off", "thinkingBudget": 700}), budget(0)),
+        (
+            "gemini-2.5-flash",
+            json!({"reasoning": "off", "thinkingBudget": 700}),
+            budget(0),
+        ),
         ("gemini-2.5-pro", json!({"reasoning": "off"}), budget(128)),
-        ("gemini-2.5-pro", json!({"reasoning": "low", "thinkingBudget": 700}), budget(700)),
+        (
+            "gemini-2.5-pro",
+            json!({"reasoning": "low", "thinkingBudget": 700}),
+            budget(700),
+        ),
         ("gemini-2.5-pro", json!({}), none.clone()),
         ("gemini-2.0-flash", json!({"reasoning": "high"}), none.clone()),
         ("gemma-3-27b-it", json!({"reasoning": "high"}), none.clone()),
-        ("models/gemini-3-flash-preview", json!({"reasoning": "off"}), level("minimal", false)),
-        ("gemini-3-flash-preview", json!({"reasoning": "medium"}), level("medium", true)),
-        ("gemini-3-pro-preview", json!({"reasoning": "minimal"}), level("low", true)),
-        ("gemini-3-pro-preview", json!({"reasoning": "medium"}), level("high", true)),
-        ("gemini-3.1-pro-preview", json!({"reasoning": "medium"}), level("medium", true)),
+        (
+            "models/gemini-3-flash-preview",
+            json!({"reasoning": "off"}),
+            level("minimal", false),
+        ),
+        (
+            "gemini-3-flash-preview",
+            json!({"reasoning": "medium"}),
+            level("medium", true),
+        ),
+        (
+            "gemini-3-pro-preview",
+            json!({"reasoning": "minimal"}),
+            level("low", true),
+        ),
+        (
+            "gemini-3-pro-preview",
+            json!({"reasoning": "medium"}),
+            level("high", true),
+        ),
+        (
+            "gemini-3.1-pro-preview",
+            json!({"reasoning": "medium"}),
+            level("medium", true),
+        ),
         ("gemini-3-pro-preview", json!({"thinkingBudget": 700}), budget(700)),
-        ("gemini-flash-latest", json!({"reasoning": "xhigh"}), level("high", true)),
+        (
+            "gemini-flash-latest",
+            json!({"reasoning": "xhigh"}),
+            level("high", true),
+        ),
         ("someone-elses", json!({"reasoning": "low"}), budget(2048)),
     ] {
         let body = ask(model, asked.clone()).body();
-        let sent = body.get("generationConfig").map(|settings| settings["thinkingConfig"].clone());
+        let sent = body
+            .get("generationConfig")
+            .map(|settings| settings["thinkingConfig"].clone());
         assert_eq!(sent.unwrap_or_default(), want, "{model} {asked}");
     }
     // The format's own words count.
     let params = json!({"generationConfig": {"thinkingConfig": {"includeThoughts": false}}});
-    let given = ask("gemini-2.5-flash", json!({"reasoning": "low", "presetParams": {"params": params}}));
+    let given = ask(
+        "gemini-2.5-flash",
+        json!({"reasoning": "low", "presetParams": {"params": params}}),
+    );
     assert_eq!(
         given.body()["generationConfig"]["thinkingConfig"],
         json!({"thinkingBudget": 2048, "includeThoughts": false})
@@ -162,7 +199,10 @@ fn tool_round() -> (ModelTurn, Vec<ToolReply>) {
         text: text.into(),
         is_error,
     };
-    (turn, vec![reply("ours-1", "seen", false), reply("theirs", "gone", true)])
+    (
+        turn,
+        vec![reply("ours-1", "seen", false), reply("theirs", "gone", true)],
+    )
 }
 
 #[test]
@@ -208,7 +248,8 @@ fn tool_rounds_go_back_signed_and_with_the_servers_own_ids() {
 fn tools_and_which_one_is_to_be_called() {
     let config = |choice, quirk| {
         let body = ask("gemini-2.5-flash", json!({})).choosing(choice).quirk(quirk).body();
-        body.get("toolConfig").map(|config| config["functionCallingConfig"].clone())
+        body.get("toolConfig")
+            .map(|config| config["functionCallingConfig"].clone())
     };
     let plain = Quirk::default();
     let structured = Some(Choice::Structured);
@@ -240,23 +281,40 @@ fn what_is_refused_is_left_out_the_next_time() {
     let plain = [user("a")];
     let thinking = |given: &Given| given.body()["generationConfig"]["thinkingConfig"].clone();
     let mut flash = ask("gemini-3-flash", json!({"reasoning": "low"}));
-    flash.quirk = flash.refused(&plain, "Thinking level is not supported for this model.").unwrap();
-    assert_eq!(thinking(&flash), json!({"thinkingBudget": 2048, "includeThoughts": true}));
-    flash.quirk = flash.refused(&plain, "Thinking budget is not supported either").unwrap();
+    flash.quirk = flash
+        .refused(&plain, "Thinking level is not supported for this model.")
+        .unwrap();
+    assert_eq!(
+        thinking(&flash),
+        json!({"thinkingBudget": 2048, "includeThoughts": true})
+    );
+    flash.quirk = flash
+        .refused(&plain, "Thinking budget is not supported either")
+        .unwrap();
     assert_eq!(flash.body().get("generationConfig"), None);
 
     let mut newer = ask("alias", json!({"thinkingBudget": 9000}));
-    newer.quirk = newer.refused(&plain, "thinking_budget is not supported; use thinking_level").unwrap();
-    assert_eq!(thinking(&newer), json!({"thinkingLevel": "high", "includeThoughts": true}));
+    newer.quirk = newer
+        .refused(&plain, "thinking_budget is not supported; use thinking_level")
+        .unwrap();
+    assert_eq!(
+        thinking(&newer),
+        json!({"thinkingLevel": "high", "includeThoughts": true})
+    );
 
     let mut pro = ask("alias", json!({"reasoning": "off"}));
-    pro.quirk = pro.refused(&plain, "Budget 0 is invalid. This model only works in thinking mode.").unwrap();
+    pro.quirk = pro
+        .refused(&plain, "Budget 0 is invalid. This model only works in thinking mode.")
+        .unwrap();
     assert_eq!(thinking(&pro), json!({"thinkingBudget": 512, "includeThoughts": true}));
 
     let mut forced = ask("x", json!({})).choosing(Some(Choice::Structured));
     let words = "Function calling config is set without function_declarations.";
     forced.quirk = forced.refused(&plain, words).unwrap();
-    assert_eq!(forced.body()["toolConfig"], json!({"functionCallingConfig": {"mode": "ANY"}}));
+    assert_eq!(
+        forced.body()["toolConfig"],
+        json!({"functionCallingConfig": {"mode": "ANY"}})
+    );
     forced.quirk = forced.refused(&plain, words).unwrap();
     assert_eq!(forced.body().get("toolConfig"), None);
     assert_eq!(forced.refused(&plain, words), None);
