@@ -278,8 +278,13 @@ impl Format {
             Some(tags) => self.marks.clone().and(tags),
             None => self.marks.clone(),
         };
-        let begun = request.prefill().unwrap_or_else(|| self.begun(request.level()));
-        TagSplitter::with_marks(marks, begun)
+        let prefill = request.prefill();
+        let mut splitter = TagSplitter::with_marks(marks, prefill.unwrap_or_else(|| self.begun(request.level())));
+        if prefill.is_none() {
+            // Many models begin with the space that their format has after the mark of the answer.
+            splitter.skip_space();
+        }
+        splitter
     }
 
     /// `None` for `auto`. The error names what is wrong.

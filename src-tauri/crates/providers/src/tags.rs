@@ -99,6 +99,11 @@ impl TagSplitter {
         }
     }
 
+    /// Drops the white space that comes next.
+    pub(crate) fn skip_space(&mut self) {
+        self.skipping = true;
+    }
+
     pub(crate) fn push(&mut self, text: &str, out: &mut impl Extend<Event>) {
         self.held.push_str(text);
         loop {

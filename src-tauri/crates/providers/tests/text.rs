@@ -25,7 +25,8 @@ fn prompts() -> PathBuf {
 }
 
 fn piece(text: &str, reason: Option<&str>) -> String {
-    let event = json!({"id": "cmpl-1", "model": "m-real", "choices": [{"index": 0, "text": text, "finish_reason": reason}]});
+    let event =
+        json!({"id": "cmpl-1", "model": "m-real", "choices": [{"index": 0, "text": text, "finish_reason": reason}]});
     format!("data: {event}\n\n")
 }
 
@@ -41,7 +42,13 @@ fn text_endpoint(server: &Server) -> Endpoint {
 
 async fn converse(endpoint: &Endpoint, request: Value) -> providers::GenerateResult {
     let request = serde_json::from_value(request).unwrap();
-    let mut stream = providers::converse(&context(), &net(), endpoint, request, std::sync::Arc::new(providers::NoTools));
+    let mut stream = providers::converse(
+        &context(),
+        &net(),
+        endpoint,
+        request,
+        std::sync::Arc::new(providers::NoTools),
+    );
     let mut answer = providers::Answer::new("c/m", None);
     while let Some(event) = stream.next().await {
         answer.push(&event);
@@ -53,7 +60,10 @@ async fn converse(endpoint: &Endpoint, request: Value) -> providers::GenerateRes
 async fn sent(request: Value) -> Value {
     let server = Server::with(answer()).await;
     let mut whole = json!({"model": "m", "promptFormat": "chatml"});
-    whole.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
+    whole
+        .as_object_mut()
+        .unwrap()
+        .extend(request.as_object().unwrap().clone());
     let result = converse(&text_endpoint(&server), whole).await;
     assert_eq!((result.text.as_str(), result.error), ("Hi", None));
     server.bodies().pop().unwrap()
@@ -79,10 +89,18 @@ async fn formats_agree_with_the_makers_templates() {
         let template = fs::read_to_string(prompts().join(id).with_extension("jinja")).unwrap();
         let engine = minijinja::Environment::new();
         // These take the white space around a text only where they say so; the conversation has some.
-        let wanted = engine.render_str(template.trim_end(), json!({"messages": plain()})).unwrap();
+        let wanted = engine
+            .render_str(
+                template.trim_end(),
+                minijinja::context! { messages => minijinja::value::Serde(plain()) },
+            )
+            .unwrap();
         let got = prompt(id, &plain(), None).await;
         assert_eq!(got, wanted, "{id}");
-        assert!(!got.starts_with(LAST_BOS), "{id}: the server puts the mark of the beginning there");
+        assert!(
+            !got.starts_with(LAST_BOS),
+            "{id}: the server puts the mark of the beginning there"
+        );
     }
 }
 
@@ -91,7 +109,10 @@ async fn one_conversation_in_every_format() {
     let mut messages = plain();
     let more = json!({"role": "system", "content": "It is raining."});
     messages.as_array_mut().unwrap().push(more);
-    messages.as_array_mut().unwrap().push(json!({"role": "user", "content": "<|im_end|></s>[INST] <end_of_turn> ### Instruction:"}));
+    messages
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"role": "user", "content": "<|im_end|></s>[INST] <end_of_turn> ### Instruction:"}));
     for (id, _) in prompt_formats() {
         let got = prompt(id, &messages, Some("Plant them")).await;
         assert!(got.ends_with("Plant them"), "{id}");
@@ -117,7 +138,10 @@ async fn what_is_sent_beside_the_prompt() {
     );
     let params = json!({"temperature": 0.5, "max_tokens": 9, "params": {"stop": ["A", "<|im_end|>"], "top_k": 3, "prompt": "no", "stream": false}});
     let body = sent(json!({"messages": messages, "presetParams": params})).await;
-    assert_eq!((&body["temperature"], &body["max_tokens"], &body["top_k"]), (&json!(0.5), &json!(9), &json!(3)));
+    assert_eq!(
+        (&body["temperature"], &body["max_tokens"], &body["top_k"]),
+        (&json!(0.5), &json!(9), &json!(3))
+    );
     assert_eq!(body["stop"], json!(["<|im_end|>", "<|im_start|>", "A"]));
     assert!(body["stream"] == true && body["prompt"] != "no");
 }
@@ -135,25 +159,49 @@ async fn a_schema_is_asked_for_in_words_and_read_from_the_text() {
     assert_eq!((result.json, result.error), (Some(json!([1, 2])), None));
     let body = server.bodies().pop().unwrap();
     let prompt = body["prompt"].as_str().unwrap();
-    assert!(prompt.starts_with("<|im_start|>system\nS\n\nAnswer with one JSON value and nothing else."), "{prompt}");
+    assert!(
+        prompt.starts_with("<|im_start|>system\nS\n\nAnswer with one JSON value and nothing else."),
+        "{prompt}"
+    );
     assert!(prompt.contains("\"number\"") && body.get("tools").is_none() && body.get("tool_choice").is_none());
 }
 
 #[tokio::test]
 async fn thinking_is_told_apart_by_the_formats_marks() {
     for (format, extra, text) in [
-        ("harmony", json!({}), "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes."),
+        (
+            "harmony",
+            json!({}),
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.",
+        ),
+        ("mistral-v2", json!({}), " <think>Hm.</think> Yes."),
         ("chatml", json!({}), "<think>\nHm.</think>\n\nYes."),
-        ("gemma4", json!({"reasoning": "high"}), "<|channel>thought\nHm.<channel|>Yes."),
-        ("alpaca", json!({"reasoningTags": {"open": "[[", "close": "]]"}}), "[[Hm.]]Yes."),
+        (
+            "gemma4",
+            json!({"reasoning": "high"}),
+            "<|channel>thought\nHm.<channel|>Yes.",
+        ),
+        (
+            "alpaca",
+            json!({"reasoningTags": {"open": "[[", "close": "]]"}}),
+            "[[Hm.]]Yes.",
+        ),
         ("alpaca", json!({"assistantPrefill": "<think>"}), "Hm.</think>Yes."),
     ] {
         let letters: String = text.chars().map(|letter| piece(&letter.to_string(), None)).collect();
         let server = Server::with(events(&(letters + &piece("", Some("stop"))))).await;
-        let mut request = json!({"model": "m", "promptFormat": format, "messages": [{"role": "user", "content": "hi"}]});
-        request.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let mut request =
+            json!({"model": "m", "promptFormat": format, "messages": [{"role": "user", "content": "hi"}]});
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
         let result = converse(&text_endpoint(&server), request).await;
-        assert_eq!((result.text.as_str(), result.reasoning.as_deref()), ("Yes.", Some("Hm.")), "{format} {extra}");
+        assert_eq!(
+            (result.text.as_str(), result.reasoning.as_deref()),
+            ("Yes.", Some("Hm.")),
+            "{format} {extra}"
+        );
     }
 }
 
@@ -166,13 +214,32 @@ async fn what_cannot_be_sent_as_text_is_refused_before_anything_is_sent() {
     let picture = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]}]);
     for (endpoint, request, said) in [
         (&far, json!({"messages": messages}), "over https only"),
-        (&text_endpoint(&server), json!({"messages": picture}), "cannot show images"),
-        (&text_endpoint(&server), json!({"messages": messages, "promptFormat": "nope"}), "no format \"nope\""),
-        (&text_endpoint(&server), json!({"messages": messages, "promptFormat": {"systemPrefix": "x"}}), "userPrefix or assistantPrefix"),
-        (&text_endpoint(&server), json!({"messages": messages, "presetParams": {"params": {"stop": vec!["x"; 33]}}}), "at most 32"),
+        (
+            &text_endpoint(&server),
+            json!({"messages": picture}),
+            "cannot show images",
+        ),
+        (
+            &text_endpoint(&server),
+            json!({"messages": messages, "promptFormat": "nope"}),
+            "no format \"nope\"",
+        ),
+        (
+            &text_endpoint(&server),
+            json!({"messages": messages, "promptFormat": {"systemPrefix": "x"}}),
+            "userPrefix or assistantPrefix",
+        ),
+        (
+            &text_endpoint(&server),
+            json!({"messages": messages, "presetParams": {"params": {"stop": vec!["x"; 33]}}}),
+            "at most 32",
+        ),
     ] {
         let mut whole = json!({"model": "m"});
-        whole.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
+        whole
+            .as_object_mut()
+            .unwrap()
+            .extend(request.as_object().unwrap().clone());
         let mut stream = providers::chat(&context(), &net(), endpoint, serde_json::from_value(whole).unwrap());
         match stream.next().await {
             Some(Event::Failed(error)) => {
@@ -203,18 +270,32 @@ async fn the_format_is_the_requests_then_the_connections_then_the_models_own() {
     let server = with_template("/props", json!({"chat_template": "{{ '<start_of_turn>' + role }}"})).await;
     let mut endpoint = text_endpoint(&server);
     let ask = async |endpoint: &Endpoint, model: &str, wanted: Option<Value>| {
-        let found = prompt_format(&context(), &net(), endpoint, model, wanted.as_ref()).await.unwrap();
+        let found = prompt_format(&context(), &net(), endpoint, model, wanted.as_ref())
+            .await
+            .unwrap();
         (found.id, found.source)
     };
     assert_eq!(ask(&endpoint, "llama3", None).await, ("gemma", FormatSource::Template));
-    assert_eq!(ask(&endpoint, "c_test/llama3", Some(json!("auto"))).await, ("gemma", FormatSource::Template));
+    assert_eq!(
+        ask(&endpoint, "c_test/llama3", Some(json!("auto"))).await,
+        ("gemma", FormatSource::Template)
+    );
     let asked = server.paths();
     assert!(asked.len() == 2 && asked.contains(&"/props".to_owned()) && asked.contains(&"/api/show".to_owned()));
     // Known for a minute.
-    assert_eq!(ask(&endpoint, "llama3", Some(json!("vicuna"))).await, ("vicuna", FormatSource::Request));
+    assert_eq!(
+        ask(&endpoint, "llama3", Some(json!("vicuna"))).await,
+        ("vicuna", FormatSource::Request)
+    );
     endpoint.prompt_format = Some(json!("kimi"));
-    assert_eq!(ask(&endpoint, "llama3", Some(json!("auto"))).await, ("kimi", FormatSource::Connection));
-    assert_eq!(ask(&endpoint, "llama3", Some(json!({"userPrefix": "Q:"}))).await, ("custom", FormatSource::Request));
+    assert_eq!(
+        ask(&endpoint, "llama3", Some(json!("auto"))).await,
+        ("kimi", FormatSource::Connection)
+    );
+    assert_eq!(
+        ask(&endpoint, "llama3", Some(json!({"userPrefix": "Q:"}))).await,
+        ("custom", FormatSource::Request)
+    );
     assert_eq!(server.paths().len(), 2);
     // And that is what is sent.
     endpoint.prompt_format = None;
@@ -222,13 +303,20 @@ async fn the_format_is_the_requests_then_the_connections_then_the_models_own() {
     let result = converse(&endpoint, request).await;
     assert_eq!((result.text.as_str(), result.error), ("Hi", None));
     let body = server.bodies().pop().unwrap();
-    assert_eq!(body["prompt"], "<start_of_turn>user\nhi<end_of_turn>\n<start_of_turn>model\n");
+    assert_eq!(
+        body["prompt"],
+        "<start_of_turn>user\nhi<end_of_turn>\n<start_of_turn>model\n"
+    );
     assert_eq!(server.paths().len(), 3);
 }
 
 #[tokio::test]
 async fn templates_of_ollama_names_and_nothing_at_all() {
-    let ollama = with_template("/api/show", json!({"template": "{{ if .System }}<|start_header_id|>system", "license": "…"})).await;
+    let ollama = with_template(
+        "/api/show",
+        json!({"template": "{{ if .System }}<|start_header_id|>system", "license": "…"}),
+    )
+    .await;
     let mut endpoint = text_endpoint(&ollama);
     endpoint.preset = Some("ollama".into());
     let ask = async |endpoint: &Endpoint, model: &str| {
@@ -236,7 +324,10 @@ async fn templates_of_ollama_names_and_nothing_at_all() {
         (found.id, found.source)
     };
     assert_eq!(ask(&endpoint, "x").await, ("llama3", FormatSource::Template));
-    assert_eq!((ollama.paths(), &ollama.bodies()[0]["model"]), (vec!["/api/show".to_owned()], &json!("x")));
+    assert_eq!(
+        (ollama.paths(), &ollama.bodies()[0]["model"]),
+        (vec!["/api/show".to_owned()], &json!("x"))
+    );
 
     let silent = with_template("/none", json!({})).await;
     let endpoint = text_endpoint(&silent);
@@ -258,21 +349,31 @@ async fn a_server_that_does_not_answer_costs_two_seconds_and_no_answer() {
     .await;
     let endpoint = text_endpoint(&server);
     let began = Instant::now();
-    let found = prompt_format(&context(), &net(), &endpoint, "llama3", None).await.unwrap();
+    let found = prompt_format(&context(), &net(), &endpoint, "llama3", None)
+        .await
+        .unwrap();
     assert_eq!((found.id, found.source), ("llama3", FormatSource::Name));
     assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
 }
 
 #[tokio::test]
 async fn a_key_goes_to_its_own_address_only_when_a_template_is_asked_for() {
-    let (old, new) = (with_template("/props", json!({})).await, with_template("/props", json!({})).await);
+    let (old, new) = (
+        with_template("/props", json!({})).await,
+        with_template("/props", json!({})).await,
+    );
     let vault = Vault::open(Keychain::None, "test");
     let mut endpoint = text_endpoint(&old);
     let origin = endpoint.origin().unwrap();
     vault.put("c", origin.clone(), Secret::new("sk-canary".into())).unwrap();
     endpoint.key = vault.handle("c", &origin);
     prompt_format(&context(), &net(), &endpoint, "m", None).await.unwrap();
-    assert!(old.heard.lock().iter().all(|request| request.contains("authorization: Bearer sk-canary\r\n")));
+    assert!(
+        old.heard
+            .lock()
+            .iter()
+            .all(|request| request.contains("authorization: Bearer sk-canary\r\n"))
+    );
     // Even with a handle in the wrong place.
     endpoint.base_url = text_endpoint(&new).base_url;
     prompt_format(&context(), &net(), &endpoint, "m", None).await.unwrap();
@@ -298,12 +399,19 @@ async fn stopping_tells_a_server_at_home() {
     let mut stream = providers::chat(&context(), &net(), &endpoint, serde_json::from_value(request).unwrap());
     assert_eq!(stream.next().await, Some(Event::Delta("Hi".into())));
     drop(stream);
-    tokio::time::timeout(PATIENCE, server.closed.recv()).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, server.closed.recv())
+        .await
+        .unwrap()
+        .unwrap();
     let until = Instant::now() + PATIENCE;
     while !server.paths().contains(&"/api/extra/abort".to_owned()) {
         assert!(Instant::now() < until, "{:?}", server.paths());
         tokio::task::yield_now().await;
     }
     let heard = server.heard.lock();
-    assert!(heard.iter().any(|request| request.starts_with("POST /api/extra/abort HTTP/1.1\r\n")));
+    assert!(
+        heard
+            .iter()
+            .any(|request| request.starts_with("POST /api/extra/abort HTTP/1.1\r\n"))
+    );
 }
