@@ -102,8 +102,9 @@ fn checked_url(api: Api, text: &str) -> Answer<Url> {
         return Err(wrong("it must begin with http:// or https://"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong(
-            "a user name or password does not belong in it; give a key instead",
+        // Not repeated: a password is in it.
+        return Err(ApiError::bad(
+            "This address cannot be used: a user name or password does not belong in it; give a key instead.",
         ));
     }
     Origin::of(&url).map_err(|e| wrong(&e.to_string()))?;

@@ -8,11 +8,13 @@ mod auth;
 mod connections;
 mod events;
 mod keys;
+mod model_settings;
 mod models;
 mod pages;
 mod plugins;
 mod providers;
 mod settings;
+mod spend;
 
 use axum::Router;
 use http::header::{
@@ -48,6 +50,8 @@ pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {
     let table = keys::routes(table);
     let table = providers::routes(table);
     let table = models::routes(table);
+    let table = model_settings::routes(table);
+    let table = spend::routes(table);
     let table = apps::routes(table);
     let table = plugins::routes(table);
     let table = app_files::routes(table);
