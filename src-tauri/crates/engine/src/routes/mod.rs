@@ -12,6 +12,7 @@ mod model_settings;
 mod models;
 mod pages;
 mod plugins;
+mod prompt_formats;
 mod providers;
 mod settings;
 mod spend;
@@ -50,6 +51,7 @@ pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {
     let table = keys::routes(table);
     let table = providers::routes(table);
     let table = models::routes(table);
+    let table = prompt_formats::routes(table);
     let table = model_settings::routes(table);
     let table = spend::routes(table);
     let table = apps::routes(table);
