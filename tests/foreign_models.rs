@@ -308,12 +308,8 @@ fn a_limit_with_a_time_is_waited_for() {
                 {"type": "fail", "status": status, "retry_after": 2},
                 {"type": "reply", "text": "After the wait."},
             ]));
-            let (chat, asking) = bench
-                .lab
-                .begin(&model, &format!("Come back after {status}."), json!({}));
-            let event = bench.lab.wait_in(&chat, |event| event["waiting"].is_object());
-            let left = event["waiting"]["ms"].as_u64().unwrap_or_default();
-            assert!(left > 0 && left <= 2000, "{name}: {event}");
+            let (_, asking, wait) = bench.lab.begin_and_wait(&model, &format!("Come back after {status}."));
+            assert!(wait.is_some_and(|ms| ms <= 2000), "{name}: {wait:?}");
             let answer = asking.join().unwrap();
             assert_eq!(answer.whole().text(), "After the wait.", "{name}");
             let asked = bench.llmock.asked();
@@ -328,8 +324,8 @@ fn a_limit_with_a_time_is_waited_for() {
         bench
             .llmock
             .script(json!([{"type": "fail", "status": 429, "retry_after": 30}]));
-        let (chat, asking) = bench.lab.begin(&model, "Come back later.", json!({}));
-        bench.lab.wait_in(&chat, |event| event["waiting"].is_object());
+        let (chat, asking, wait) = bench.lab.begin_and_wait(&model, "Come back later.");
+        assert!(wait.is_some_and(|ms| ms > 20_000), "{name}: {wait:?}");
         bench.lab.stop(&chat);
         let answer = asking.join().unwrap();
         assert_eq!(answer.result["stopped"], true, "{name}: {answer:?}");
@@ -366,7 +362,11 @@ fn a_format_that_is_not_spoken_is_said_so() {
     let answer: Asked = bench.lab.ask(&format!("{id}/command-r"), "Hello?", json!({}));
     answer.failed();
     assert!(
-        answer.error().contains("/cohere/v2/chat/completions") && answer.error().contains("404"),
+        answer.error().contains("404") && answer.kind() == "not_the_api",
         "{answer:?}"
     );
+    // Addresses are for the person, not for apps.
+    let logged = bench.lab.logged();
+    assert!(logged.contains("/cohere/v2/chat/completions"), "{logged}");
+    assert!(!answer.result.to_string().contains("127.0.0.1"), "{answer:?}");
 }

@@ -240,7 +240,9 @@ fn mock_llm_reports_errors_within_a_stream() {
     let answer = lab.ask(&format!("{id}/m"), "Hello?", json!({}));
     answer.failed();
     assert!(
-        answer.error().contains("404") && answer.error().contains("/v7/chat/completions"),
+        answer.error().contains("404") && answer.kind() == "not_the_api",
         "{answer:?}"
     );
+    let logged = lab.logged();
+    assert!(logged.contains("/v7/chat/completions"), "{logged}");
 }

@@ -122,6 +122,35 @@ impl Lab {
         panic!("the stream of {chat} ended without what was waited for");
     }
 
+    /// Begins as [`Lab::begin`] does, and waits until the program says that it waits: for how many milliseconds. `None`
+    /// when the answer ends without that.
+    pub fn begin_and_wait(&self, model: &str, question: &str) -> (String, JoinHandle<Asked>, Option<u64>) {
+        let mut bus = self.page.listen("/v1/events");
+        // Its first event says that it is heard from now on.
+        bus.event().expect("the bus greets");
+        let (chat, asking) = self.begin(model, question, json!({}));
+        let wait = loop {
+            let event = bus.event().expect("the bus goes on");
+            let payload = &event["payload"];
+            if event["type"] != "app_stream" || payload["chatId"] != chat.as_str() {
+                continue;
+            }
+            if let Some(ms) = payload["waiting"]["ms"].as_u64() {
+                assert!(payload["waiting"]["reason"].is_string(), "{event}");
+                break Some(ms);
+            }
+            if payload["done"] == true {
+                break None;
+            }
+        };
+        (chat, asking, wait)
+    }
+
+    /// What the person's log says of the last model request.
+    pub fn logged(&self) -> String {
+        self.owner.get("/v1/activity?kind=model").ok()["entries"][0].to_string()
+    }
+
     /// Stops such a stream, as the button does.
     pub fn stop(&self, chat: &str) {
         let stopped = self.page.post("/v1/apps/lab/__abort", &json!({"chatId": chat})).ok();
