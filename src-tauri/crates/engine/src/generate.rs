@@ -298,6 +298,9 @@ impl Run {
                     bytes: bytes_of(&parsed, &tools),
                     max_tokens: parsed.preset_params.as_ref().and_then(|preset| preset.max_tokens),
                 };
+                self.engine
+                    .learn_price(&self.context, &self.account, endpoint, id)
+                    .await;
                 let asked = self.engine.spend().reserve(&self.context, endpoint, id, what);
                 reserved = Some(asked.map_err(|why| Unready::limit(why, Some((&endpoint.name, id))))?);
                 tools.reserved.clone_from(&reserved);

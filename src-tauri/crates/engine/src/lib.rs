@@ -13,6 +13,7 @@ mod frames;
 mod generate;
 mod held;
 mod home;
+mod model_access;
 mod models;
 mod page_sessions;
 mod plugin_side;

@@ -67,7 +67,7 @@ impl Engine {
         Ok(endpoint)
     }
 
-    async fn list_one(
+    pub(crate) async fn list_one(
         &self,
         context: &CallContext,
         account: &AccountId,
@@ -155,6 +155,11 @@ impl Engine {
         let settings = self.db().setting(account, "model").map_err(|e| e.to_string())?;
         let set = settings.as_ref().and_then(Value::as_str).filter(|m| !m.is_empty());
         let rows = self.db().connections(account).map_err(|e| e.to_string())?;
+        let app = context.chain.iter().rev().find_map(|caller| caller.app());
+        let allowed = self.allowed_models(account, app).map_err(|e| e.to_string())?;
+        let of = |row: &ConnectionRow, id: &str| allowed.includes(&format!("{}/{id}", row.id));
+        // The person's choice for all is none for an app that may not use it; what an app names itself is refused.
+        let set = set.filter(|set| !set.contains('/') || allowed.includes(set));
         let wanted = wanted.filter(|w| !w.is_empty()).or(set);
         if wanted == Some(DEMO) {
             return Ok(Target::Demo);
@@ -163,10 +168,11 @@ impl Engine {
             if let Some((connection, id)) = wanted.split_once('/')
                 && let Some(row) = rows.iter().find(|row| row.id == connection)
             {
+                self.may_use(account, app, wanted)?;
                 return Ok(Target::Server(Box::new(self.endpoint(account, row)?), id.to_owned()));
             }
             // A bare model id: the first connection that lists it.
-            for row in &rows {
+            for row in rows.iter().filter(|row| of(row, wanted)) {
                 if self
                     .list_one(context, account, row, false)
                     .await
@@ -182,14 +188,20 @@ impl Engine {
                 "The model \"{wanted}\" is not available: no connection offers it. Choose another model."
             ));
         }
-        for row in &rows {
+        let usable: Vec<&ConnectionRow> = rows.iter().filter(|row| allowed.includes_some_of(&row.id)).collect();
+        for row in &usable {
             if let Ok(list) = self.list_one(context, account, row, false).await
-                && let Some(first) = list.first()
+                && let Some(first) = list.iter().find(|model| of(row, &model.id))
             {
                 return Ok(Target::Server(Box::new(self.endpoint(account, row)?), first.id.clone()));
             }
         }
-        match rows.first() {
+        match usable.first() {
+            None if !rows.is_empty() => Err(
+                "This app may use none of the models there are: the person chose which it may use, in the launcher under \
+                 Settings → Models."
+                    .into(),
+            ),
             None => Err(
                 "No model is set up. Add a model server in the launcher's settings, or choose the demo model.".into(),
             ),

@@ -12,14 +12,13 @@ use std::sync::Arc;
 use apps::budget::{date, month};
 use db::{Db, DbError, ModelOverride, Span, SpendLimits, Spender, Spent, now_ms, utc_day};
 use parking_lot::Mutex;
-use policy::{AccountId, AppId, CallContext};
+use policy::{AccountId, CallContext};
 use providers::{Endpoint, MediaPrice, Price};
 
 pub(crate) use meter::{Reservation, Truth};
 
 use crate::Engine;
 use crate::generate::BYTES_PER_TOKEN;
-use crate::models::DEMO;
 
 /// Tokens of an answer that are set aside at first where a request does not say how many it may have at most, and each
 /// time that was too few: about 350 words.
@@ -183,6 +182,12 @@ impl Spend {
             listed.clear();
         }
         listed.insert(slot, prices.into_iter().collect());
+    }
+
+    /// Whether a list of this connection was seen in this run.
+    fn has_list(&self, account: &AccountId, connection: &str) -> bool {
+        let slot = (account.clone(), connection.to_owned());
+        self.listed.lock().contains_key(&slot)
     }
 
     /// Sets aside what a request may cost. Without an `Ok` it must not be sent: the error says which limit is in the way,
@@ -493,28 +498,6 @@ impl PriceBook {
     }
 }
 
-/// The models an app may use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Allowed(Option<Vec<String>>);
-
-impl Allowed {
-    /// Whether `connection/model` is among them. The built-in model always is: it costs nothing and asks nobody.
-    pub(crate) fn includes(&self, reference: &str) -> bool {
-        let Some(list) = &self.0 else { return true };
-        let connection = reference
-            .split_once('/')
-            .map_or(reference, |(connection, _)| connection);
-        reference == DEMO || list.iter().any(|one| one == reference || one == connection)
-    }
-
-    /// Whether any model of a connection may be among them.
-    pub(crate) fn includes_some_of(&self, connection: &str) -> bool {
-        let Some(list) = &self.0 else { return true };
-        let of = |one: &String| one.split_once('/').map_or(one.as_str(), |(connection, _)| connection) == connection;
-        list.iter().any(of)
-    }
-}
-
 impl Engine {
     /// Prices and windows for a list of models.
     pub(crate) fn price_book(&self, account: &AccountId) -> Result<PriceBook, DbError> {
@@ -525,23 +508,34 @@ impl Engine {
         })
     }
 
-    /// What an app, its page or its plugins, may use of the models; without an app all.
-    pub(crate) fn allowed_models(&self, account: &AccountId, app: Option<&AppId>) -> Result<Allowed, DbError> {
-        let list = app.map(|app| self.db().model_access(account, app)).transpose()?;
-        Ok(Allowed(list.flatten()))
-    }
-
-    /// Refuses `connection/model` for an app the person did not allow it for.
-    pub(crate) fn may_use(&self, account: &AccountId, app: Option<&AppId>, reference: &str) -> Result<(), String> {
-        let allowed = self.allowed_models(account, app).map_err(|error| error.to_string())?;
-        if allowed.includes(reference) {
-            return Ok(());
+    /// Asks an unknown price's server for its list of models, once in a run, where a limit in money hangs on it.
+    pub(crate) async fn learn_price(
+        &self,
+        context: &CallContext,
+        account: &AccountId,
+        endpoint: &Endpoint,
+        model: &str,
+    ) {
+        let spend = self.spend();
+        let limited = |db: &Db| {
+            let limits = db.spend_limits(account).unwrap_or_default();
+            limits.iter().any(|row| row.limits.cost_micros.is_some())
+        };
+        if endpoint.is_local() || spend.has_list(account, &endpoint.connection_id) || !limited(self.db()) {
+            return;
         }
-        let app = app.map(AppId::to_string).unwrap_or_default();
-        Err(format!(
-            "The app \"{app}\" may not use the model \"{reference}\": the person chose which models it may use, in the \
-             launcher under Settings → Models"
-        ))
+        let known = spend.known(account, endpoint, model, None, None);
+        if known.is_ok_and(|known| known.price.is_some()) {
+            return;
+        }
+        let Ok(Some(row)) = self.db().connection(account, &endpoint.connection_id) else {
+            return;
+        };
+        let _ = self.list_one(context, account, &row, true).await;
+        // Also where there is no list, or none with prices: it is not asked for again.
+        if !spend.has_list(account, &endpoint.connection_id) {
+            spend.note_listed(account, &endpoint.connection_id, []);
+        }
     }
 }
 
