@@ -66,5 +66,7 @@ async fn one(
             providers::prompt_format_by_name(&name, format.as_ref()).map_err(ApiError::bad)?
         }
     };
-    Ok(Json(json!({"id": found.id, "source": found.source.name(), "format": found.format})))
+    Ok(Json(
+        json!({"id": found.id, "source": found.source.name(), "format": found.format}),
+    ))
 }
