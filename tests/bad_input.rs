@@ -416,10 +416,10 @@ fn a_broken_config_says_where_and_is_not_touched() {
     assert!(settings >= 5 && comments > settings, "a comment per setting: {written}");
 }
 
-/// Failures list, row 45: without a Secret Service nothing hangs, and every answer that accepts a key says what becomes
-/// of it.
+/// Failures list, row 45: without a Secret Service nothing hangs, nothing is kept anywhere unasked, and once the person has
+/// chosen, every answer that accepts a key says what becomes of it.
 #[test]
-fn regress_45_without_a_keychain_every_answer_with_a_key_says_so() {
+fn regress_45_without_a_keychain_the_person_chooses() {
     let home = Home::new(PROGRAM);
     let mut command = home.command(SERVE);
     // The system's keychain is wanted, and there is no bus to reach it by.
@@ -428,10 +428,45 @@ fn regress_45_without_a_keychain_every_answer_with_a_key_says_so() {
     let running = home.start(command);
     let owner = running.set_up();
     let base = "http://127.0.0.1:9/v1";
+    let wanted = json!({"baseUrl": base, "key": "sk-one"});
+    let refused = owner.post("/v1/settings/connections", &wanted);
+    assert_eq!(refused.code(), "choose_key_store");
+    says(
+        &refused.error(409),
+        &["no keychain", "passphrase", "until Chrysalis ends"],
+    );
+    let listed = owner.get("/v1/settings/connections").ok();
+    assert_eq!(listed["connections"], json!([]), "half a connection was left");
+    assert_eq!(
+        (&listed["keys"]["store"], &listed["keys"]["chosen"]),
+        (&Value::Null, &json!(false))
+    );
+    // Without a key there is nothing to choose.
+    let bare = owner.post("/v1/settings/connections", &json!({"baseUrl": base})).ok();
+    let bare = format!(
+        "/v1/settings/connections/{}",
+        bare["connection"]["id"].as_str().unwrap()
+    );
+    for refused in [
+        owner.send("PUT", &format!("{bare}/key"), &json!({"key": "sk-two"})),
+        owner.send(
+            "PATCH",
+            &bare,
+            &json!({"baseUrl": "http://127.0.0.1:11/v1", "key": "sk-two"}),
+        ),
+    ] {
+        assert_eq!((refused.status, refused.code().as_str()), (409, "choose_key_store"));
+    }
+    assert_eq!(
+        owner.get("/v1/settings/connections").ok()["connections"][0]["baseUrl"],
+        base
+    );
+    let impossible = owner.send("PUT", "/v1/settings/keys", &json!({"store": "keychain"}));
+    assert_eq!(impossible.status, 409);
+    let chosen = owner.send("PUT", "/v1/settings/keys", &json!({"store": "run"})).ok();
+    assert_eq!((&chosen["store"], &chosen["chosen"]), (&json!("run"), &json!(true)));
     let mut answers = Vec::new();
-    let added = owner
-        .post("/v1/settings/connections", &json!({"baseUrl": base, "key": "sk-one"}))
-        .ok();
+    let added = owner.post("/v1/settings/connections", &wanted).ok();
     let target = format!(
         "/v1/settings/connections/{}",
         added["connection"]["id"].as_str().unwrap()
@@ -448,7 +483,7 @@ fn regress_45_without_a_keychain_every_answer_with_a_key_says_so() {
     for answer in answers {
         says(
             answer["notice"].as_str().unwrap_or_default(),
-            &["kept until Chrysalis ends", "not saved", "no keychain"],
+            &["kept until Chrysalis ends", "not saved"],
         );
         assert_eq!(
             (&answer["connection"]["hasKey"], &answer["connection"]["keyKept"]),

@@ -1,8 +1,9 @@
-//! A canary key: saved, used, quoted back in errors, and looked for wherever it must not be. Once without a keychain and
-//! once with a real one (GNOME Keyring on a bus of its own).
+//! A canary key: saved, used, quoted back in errors, and looked for wherever it must not be. Once for every place that keys
+//! are kept in: a real keychain (GNOME Keyring on a bus of its own), memory, a file under a passphrase, and a server's file.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
@@ -98,6 +99,10 @@ struct Walk {
     connection: String,
     key: String,
     secret: String,
+    /// Of the file of keys, where there is one. To be found nowhere at all.
+    passphrase: String,
+    /// The one file that may hold the key in clear: a server's, which says so.
+    clear: Option<PathBuf>,
     /// Every answer to anyone, whole.
     answers: Arc<Mutex<Answers>>,
 }
@@ -111,7 +116,11 @@ impl Walk {
             answer(MODES[usize::from(now.load(Ordering::SeqCst))], &to, seen, out);
         });
         // The most talkative log there is.
-        home.configure("log_level = \"trace\"\n");
+        let clear = (kept == "file").then(|| home.folder().join("keys.txt"));
+        let file = clear
+            .as_ref()
+            .map(|path| format!("[keys]\nfile = \"{}\"\n", path.display()));
+        home.configure(&format!("log_level = \"trace\"\n{}", file.unwrap_or_default()));
         let running = home.start(command);
         let owner = running.set_up();
         running.add_from_box(&owner, "chat");
@@ -128,9 +137,20 @@ impl Walk {
             connection: String::new(),
             key,
             secret,
+            passphrase: format!("passphrase-{}", policy::random_hex(20)),
+            clear,
             answers: Arc::default(),
         };
         walk.listen_to_events();
+        if kept == "encrypted" {
+            let choice = json!({"store": "encrypted", "passphrase": walk.passphrase});
+            let reply = walk.owner.send("PUT", "/v1/settings/keys", &choice);
+            let state = walk.note("choosing", reply).ok();
+            assert_eq!(
+                (&state["store"], &state["encrypted"]["unlocked"]),
+                (&json!("encrypted"), &json!(true))
+            );
+        }
         walk.save(kept);
         walk
     }
@@ -263,11 +283,13 @@ impl Walk {
         }
         let answers = self.answers.lock().unwrap();
         for (what, bytes) in answers.iter() {
-            assert!(
-                !holds(bytes, self.secret.as_bytes()),
-                "{what}: {}",
-                String::from_utf8_lossy(bytes)
-            );
+            for hidden in [&self.secret, &self.passphrase] {
+                assert!(
+                    !holds(bytes, hidden.as_bytes()),
+                    "{what}: {}",
+                    String::from_utf8_lossy(bytes)
+                );
+            }
         }
         eprintln!("{} answers and events looked through", answers.len());
     }
@@ -281,16 +303,32 @@ impl Walk {
         let log = found.iter().filter(|path| path.extension().is_some_and(|e| e == "log"));
         let log: u64 = log.map(|path| path.metadata().unwrap().len()).sum();
         assert!(log > 500, "the log has {log} bytes");
-        for path in &found {
-            let bytes = std::fs::read(path).unwrap();
+        self.no_file_holds_it();
+        let said = self.running.said();
+        assert!(
+            !said.contains(&self.secret) && !said.contains(&self.passphrase),
+            "it was printed"
+        );
+        eprintln!("{} files looked through, {log} bytes of log", found.len());
+    }
+
+    fn no_file_holds_it(&self) {
+        for path in files(self.home.folder()) {
+            let bytes = std::fs::read(&path).unwrap();
             assert!(
-                !holds(&bytes, self.secret.as_bytes()),
-                "{} holds the key",
+                !holds(&bytes, self.passphrase.as_bytes()),
+                "{}: the passphrase",
                 path.display()
             );
+            let found = holds(&bytes, self.secret.as_bytes());
+            if Some(&path) == self.clear.as_ref() {
+                assert!(found, "a server's file does not have the key");
+                let mode = path.metadata().unwrap().permissions().mode();
+                assert_eq!(mode & 0o7777, 0o600, "{}", path.display());
+                continue;
+            }
+            assert!(!found, "{} holds the key", path.display());
         }
-        assert!(!self.running.said().contains(&self.secret), "it was printed");
-        eprintln!("{} files looked through, {log} bytes of log", found.len());
     }
 
     /// While a plugin waits for the model with this very key.
@@ -320,11 +358,13 @@ impl Walk {
         for pid in process::tree(engine) {
             for part in ["environ", "cmdline", "comm"] {
                 let bytes = std::fs::read(format!("/proc/{pid}/{part}")).unwrap_or_default();
-                assert!(
-                    !holds(&bytes, self.secret.as_bytes()),
-                    "{part} of {}",
-                    process::command_line(pid)
-                );
+                for hidden in [&self.secret, &self.passphrase] {
+                    assert!(
+                        !holds(&bytes, hidden.as_bytes()),
+                        "{part} of {}",
+                        process::command_line(pid)
+                    );
+                }
             }
             let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
             let core = limits
@@ -441,12 +481,8 @@ impl Walk {
         for path in files(self.home.folder()) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             assert!(!name.starts_with("core"), "{} was dumped", path.display());
-            assert!(
-                !holds(&std::fs::read(&path).unwrap(), self.secret.as_bytes()),
-                "{}",
-                path.display()
-            );
         }
+        self.no_file_holds_it();
     }
 }
 
@@ -493,7 +529,7 @@ fn without_a_keychain_a_key_is_nowhere_but_in_the_engine() {
         .ok();
     // The next run does not have it.
     walk.running.stop();
-    walk.every_file_after_the_end();
+    walk.no_file_holds_it();
     walk.running = walk.home.start(walk.home.command_under(&["bash", "-c", CORES], SERVE));
     walk.owner = walk.running.login();
     let listed = walk.owner.get("/v1/settings/connections").ok();
@@ -507,18 +543,6 @@ fn without_a_keychain_a_key_is_nowhere_but_in_the_engine() {
         .ok();
     walk.list();
     walk.no_core();
-}
-
-impl Walk {
-    fn every_file_after_the_end(&self) {
-        for path in files(self.home.folder()) {
-            assert!(
-                !holds(&std::fs::read(&path).unwrap(), self.secret.as_bytes()),
-                "{}",
-                path.display()
-            );
-        }
-    }
 }
 
 /// The shell line that starts an unlocked keyring before the program.
@@ -537,6 +561,81 @@ fn with_keyring(home: &Home) -> Command {
     command
 }
 
+/// The two files: the key is there in the next run, at its own address only, and gone once it is deleted.
+fn in_a_file(kept: &str) {
+    let home = Home::new(PROGRAM);
+    let command = home.command_under(&["bash", "-c", CORES], SERVE);
+    let mut walk = Walk::start(home, command, kept);
+    walk.walk();
+    walk.restart();
+    let target = format!("/v1/settings/connections/{}", walk.connection);
+    if kept == "encrypted" {
+        let listed = walk.owner.get("/v1/settings/connections").ok();
+        let connection = &listed["connections"][0];
+        assert_eq!(
+            (
+                &connection["hasKey"],
+                &connection["keyKept"],
+                &listed["keys"]["encrypted"]
+            ),
+            (&json!(true), &json!(kept), &json!({"exists": true, "unlocked": false})),
+            "{listed}"
+        );
+        assert!(
+            connection["keyTrouble"].as_str().unwrap().contains("locked"),
+            "{listed}"
+        );
+        // Locked, nothing goes out with it and nothing can be saved.
+        walk.list();
+        assert!(walk.model.seen().iter().all(|one| !one.whole().contains(&walk.secret)));
+        let refused = walk
+            .owner
+            .send("PUT", &format!("{target}/key"), &json!({"key": "sk-x"}));
+        assert_eq!((refused.status, refused.code().as_str()), (409, "key_store_locked"));
+        let wrong = walk
+            .owner
+            .post("/v1/settings/keys/unlock", &json!({"passphrase": "not this one"}));
+        assert_eq!((wrong.status, wrong.code().as_str()), (403, "passphrase"));
+        let right = json!({"passphrase": walk.passphrase});
+        let reply = walk.owner.post("/v1/settings/keys/unlock", &right);
+        assert_eq!(walk.note("unlocking", reply).ok()["encrypted"]["unlocked"], true);
+        walk.model.forget();
+    }
+    assert_eq!(walk.list()["errors"], json!([]));
+    walk.arrived_where_it_should();
+    walk.every_answer();
+    walk.every_file();
+    // Deleted everywhere: not there in the run after this one.
+    walk.clear = None;
+    walk.regress_15_a_changed_address_forgets_it(kept);
+    walk.no_file_holds_it();
+    walk.restart();
+    let listed = walk.owner.get("/v1/settings/connections").ok();
+    assert_eq!(listed["connections"][0]["hasKey"], false, "{listed}");
+    walk.no_core();
+}
+
+impl Walk {
+    fn restart(&mut self) {
+        self.running.stop();
+        self.no_file_holds_it();
+        self.running = self.home.start(self.home.command_under(&["bash", "-c", CORES], SERVE));
+        self.owner = self.running.login();
+        self.page = self.running.page(&self.owner, "chat");
+        self.model.forget();
+    }
+}
+
+#[test]
+fn under_a_passphrase_a_key_is_never_in_clear() {
+    in_a_file("encrypted");
+}
+
+#[test]
+fn in_a_servers_file_a_key_is_there_and_nowhere_else() {
+    in_a_file("file");
+}
+
 #[test]
 fn with_a_keychain_a_key_is_there_and_in_the_engine() {
     let home = Home::new(PROGRAM);
@@ -553,7 +652,7 @@ fn with_a_keychain_a_key_is_there_and_in_the_engine() {
     );
     // The next run has it, and uses it at its own address only.
     walk.running.stop();
-    walk.every_file_after_the_end();
+    walk.no_file_holds_it();
     walk.running = walk.home.start(with_keyring(&walk.home));
     walk.owner = walk.running.login();
     walk.page = walk.running.page(&walk.owner, "chat");
