@@ -1,14 +1,20 @@
 //! The fuzz targets of `fuzz/` without cargo-fuzz: every file of the corpus, and then for some seconds inputs made of
 //! them by a mutator with a fixed seed. A failure names the input as hex, and running the test again finds it again.
 
+#[path = "../fuzz/src/answers.rs"]
+mod answers;
 #[path = "../fuzz/src/frames.rs"]
 mod frames;
 #[path = "../fuzz/src/host_patterns.rs"]
 mod host_patterns;
+#[path = "../fuzz/src/json_lines.rs"]
+mod json_lines;
 #[path = "../fuzz/src/manifests.rs"]
 mod manifests;
 #[path = "../fuzz/src/png_text.rs"]
 mod png_text;
+#[path = "../fuzz/src/sse.rs"]
+mod sse;
 #[path = "../fuzz/src/zip_directory.rs"]
 mod zip_directory;
 
@@ -140,6 +146,21 @@ fn zip_directories() {
 #[test]
 fn text_in_png_pictures() {
     replay("png_text", png_text::run);
+}
+
+#[test]
+fn answers_of_model_servers() {
+    replay("answers", answers::run);
+}
+
+#[test]
+fn streams_of_events() {
+    replay("sse", sse::run);
+}
+
+#[test]
+fn json_one_after_another() {
+    replay("json_lines", json_lines::run);
 }
 
 /// A target that cannot fail keeps nothing: each of these breaks a promise that its target looks at.

@@ -257,6 +257,26 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config { cases: 256, failure_persistence: None, ..Default::default() })]
+
+        /// Whatever is said in whatever pieces, the same is told apart, and nothing but marks and white space is lost.
+        #[test]
+        fn any_text_in_any_pieces(
+            pieces in proptest::collection::vec("(<think>|</think>|<日>|</日>|<|th|日|>| |\n|a|🦋){0,4}", 0..12),
+            prefill in proptest::option::of("(<think>|</think>|a){0,2}"),
+        ) {
+            let tags = tags("<日>", "</日>");
+            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            let whole = pieces.concat();
+            let once = run(&mut TagSplitter::new(&tags, prefill.as_deref()), &[&whole]);
+            let cut = run(&mut TagSplitter::new(&tags, prefill.as_deref()), &pieces);
+            proptest::prop_assert_eq!(&once, &cut);
+            let kept = |text: &str| text.matches(['a', '🦋']).count();
+            proptest::prop_assert_eq!(kept(&once.0) + kept(&once.1), kept(&whole));
+        }
+    }
+
     #[test]
     fn marks_that_begin_alike() {
         let tags = tags("<thinking>", "</thinking>");

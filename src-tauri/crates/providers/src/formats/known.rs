@@ -290,6 +290,7 @@ static GLM4: Shape = Shape {
     system: ("<|system|>\n", ""),
     user: ("<|user|>\n", ""),
     assistant: ("<|assistant|>\n", ""),
+    open: Some("<|assistant|>"),
     stops: &["<|user|>", "<|observation|>", "<|system|>"],
     controls: &["[gMASK]", "[MASK]", "[sMASK]", "<sop>", "<eop>"],
     ..BASE
