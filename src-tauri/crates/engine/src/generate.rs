@@ -438,7 +438,9 @@ impl Run {
                     self.tell_tool(&mut text, &mut thinking, tool)
                 }
                 ModelEvent::Waiting { ms, reason } => {
-                    self.tell(json!({"waiting": {"ms": ms, "reason": reason}}));
+                    let wait = json!({"ms": ms, "reason": reason});
+                    self.tell(json!({"waiting": wait}));
+                    self.answer.push_wait(wait);
                     true
                 }
                 _ => true,

@@ -36,6 +36,8 @@ struct State {
     thinking: String,
     /// Starts and ends of tools, as told.
     tools: Vec<Value>,
+    /// Pauses before the request is sent again, as told; two at most per round.
+    waits: Vec<Value>,
     end: Option<End>,
     ended_at: Option<Instant>,
 }
@@ -53,6 +55,7 @@ pub struct Place {
     text: usize,
     thinking: usize,
     tools: usize,
+    waits: usize,
 }
 
 /// What a reader has not seen yet.
@@ -61,6 +64,8 @@ pub struct News {
     pub delta: String,
     pub thinking: String,
     pub tools: Vec<Value>,
+    /// `{ms, reason}` each.
+    pub waits: Vec<Value>,
     pub end: Option<End>,
 }
 
@@ -96,6 +101,12 @@ impl Answer {
         fits
     }
 
+    /// Tells of a pause before the request is sent again.
+    pub fn push_wait(&self, wait: Value) {
+        self.state.lock().waits.push(wait);
+        self.changed.send_replace(());
+    }
+
     pub fn finish(&self, end: End) {
         let mut state = self.state.lock();
         if state.end.is_none() {
@@ -118,12 +129,14 @@ impl Answer {
             delta: state.text[place.text..].to_owned(),
             thinking: state.thinking[place.thinking..].to_owned(),
             tools: state.tools[place.tools..].to_vec(),
+            waits: state.waits[place.waits..].to_vec(),
             end: state.end.clone(),
         };
         *place = Place {
             text: state.text.len(),
             thinking: state.thinking.len(),
             tools: state.tools.len(),
+            waits: state.waits.len(),
         };
         news
     }
@@ -133,7 +146,7 @@ impl Answer {
         let mut changed = self.changed.subscribe();
         loop {
             let news = self.read(place);
-            let none = news.delta.is_empty() && news.thinking.is_empty() && news.tools.is_empty();
+            let none = news.delta.is_empty() && news.thinking.is_empty() && news.tools.is_empty() && news.waits.is_empty();
             if !none || news.end.is_some() {
                 return news;
             }

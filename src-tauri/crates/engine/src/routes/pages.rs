@@ -114,6 +114,9 @@ async fn read_stream(State(engine): State<Engine>, of: AppOf, Path(chat): Path<C
         if !news.delta.is_empty() {
             out.extend_from_slice(&data(&json!({"delta": news.delta}).to_string()));
         }
+        for wait in &news.waits {
+            out.extend_from_slice(&data(&json!({"waiting": wait}).to_string()));
+        }
         for tool in &news.tools {
             out.extend_from_slice(&data(&json!({"tool": tool}).to_string()));
         }
