@@ -17,7 +17,7 @@ use crate::intake::Intake;
 use crate::replay;
 use crate::request::{Quirk, Role, Round};
 use crate::tags::TagSplitter;
-use crate::wire::{Api, Asking, Item, Since};
+use crate::wire::{Api, Asking, Choice, Item, Since};
 use crate::{Endpoint, Event, GenerateRequest, ProviderError, ProviderErrorKind};
 
 /// The events of one answer. Dropping it cancels the request: the connection to the server is closed.
@@ -213,6 +213,9 @@ impl Chat {
                     if self.quirk != self.known {
                         let quirks = &self.endpoint.quirks;
                         quirks.remember(&self.endpoint, &self.model, self.level.as_deref(), self.quirk);
+                    }
+                    if self.round.choice == Some(Choice::Structured) && !body.contains_key("tools") {
+                        self.intake.text_is_structured();
                     }
                     shown_params(&mut body, &self.round);
                     self.sent = Some(body);

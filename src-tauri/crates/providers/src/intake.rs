@@ -55,6 +55,11 @@ impl Intake {
         }
     }
 
+    /// See [`Reader::text_is_structured`].
+    pub(crate) fn text_is_structured(&mut self) {
+        self.reader.text_is_structured();
+    }
+
     /// Takes a piece of the body. `true` when the answer is complete.
     pub(crate) fn take(&mut self, bytes: &[u8], headers: &HeaderMap) -> Result<bool, ProviderError> {
         let whole;

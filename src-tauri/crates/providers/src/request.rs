@@ -295,6 +295,8 @@ pub(crate) struct Quirk {
     pub(crate) no_prefill: bool,
     /// Knows no levels of thinking.
     pub(crate) no_reasoning: bool,
+    /// Gives no summaries of what it thinks.
+    pub(crate) no_summary: bool,
     /// Is asked to think in the other one of the two ways that its format has than its name suggests.
     pub(crate) other_thinking: bool,
 }

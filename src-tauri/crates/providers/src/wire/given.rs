@@ -1,5 +1,6 @@
 //! What the tests of the wire formats ask with.
 
+use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -77,4 +78,32 @@ pub(super) fn user(text: &str) -> Item<'_> {
         images: &[],
         system: false,
     }
+}
+
+/// JSON as a server gone wrong may send it: objects with these names (and some of them as texts), lists, numbers, nothing.
+pub(super) fn json_of(words: &[&'static str]) -> impl Strategy<Value = Value> + use<> {
+    let words = words.to_vec();
+    let name = proptest::sample::select(words.clone());
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        (0u64..3).prop_map(Value::from),
+        ".{0,6}".prop_map(Value::from),
+        proptest::sample::select(words).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::hash_map(name.clone(), inner, 0..6).prop_map(|fields| {
+                Value::Object(
+                    fields
+                        .into_iter()
+                        .map(|(name, value)| (name.to_owned(), value))
+                        .collect(),
+                )
+            }),
+        ]
+    })
 }

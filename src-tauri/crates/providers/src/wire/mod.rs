@@ -139,6 +139,10 @@ pub(crate) trait Reader: Send {
     /// `progress.finish_reason` when the server has said how its answer ends. Unknown events are passed over.
     fn read(&mut self, name: &str, value: &Value, progress: &mut Progress, out: &mut Vec<Event>)
     -> Result<Next, Wrong>;
+
+    /// Said before the first event of an answer whose text is to be the structured output: its body asked for that in
+    /// another way than by the hidden tool. The text is then read as that tool's arguments.
+    fn text_is_structured(&mut self) {}
 }
 
 /// What comes after an event.
