@@ -91,6 +91,9 @@ impl Endpoint {
         let bases = match (version, base.is_empty(), versioned) {
             (None, ..) | (_, false, true) => vec![base],
             (Some(version), true, _) => vec![format!("/{version}"), String::new()],
+            // Where the makers' own libraries add the version to whatever base they are given, addresses are printed
+            // without it.
+            (Some(version), false, false) if adds_version(self.api) => vec![format!("{base}/{version}"), base],
             (Some(version), false, false) => vec![base.clone(), format!("{base}/{version}")],
         };
         bases.into_iter().map(|base| self.at(&base, page)).collect()
@@ -156,6 +159,11 @@ fn version(api: Api) -> Option<&'static str> {
         Api::Ollama => None,
         _ => Some("v1"),
     }
+}
+
+/// Whether a base address in this format usually ends before the version.
+fn adds_version(api: Api) -> bool {
+    matches!(api, Api::AnthropicMessages | Api::GoogleGenerativeAi)
 }
 
 /// The base address that [`Endpoint`] will use, as the person is to see it.
@@ -290,7 +298,7 @@ mod tests {
                 Api::AnthropicMessages,
                 "messages",
                 "https://api.deepseek.com/anthropic",
-                "https://api.deepseek.com/anthropic/messages",
+                "https://api.deepseek.com/anthropic/v1/messages",
             ),
             (
                 Api::OpenaiResponses,

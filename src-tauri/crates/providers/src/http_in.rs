@@ -6,6 +6,7 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue, Method};
 use net::{Incoming, Net, NetError, Outgoing, Reach};
 use policy::CallContext;
+use serde_json::Value;
 
 use crate::error::{Blame, error_in, looks_like_html};
 use crate::{Endpoint, ProviderError, ProviderErrorKind};
@@ -140,9 +141,18 @@ pub(crate) async fn tell(ctx: &CallContext, net: &Net, endpoint: &Endpoint, page
     let _ = net.send(ctx, outgoing).await;
 }
 
-/// Whether a "not found" is about something inside the API, such as an unknown model, and not about the page.
+/// Whether a "not found" is about something inside the API, such as an unknown model, and not about the page. Some put
+/// the latter into the form of their errors, too: then it says nothing more than that.
 fn says_why(body: &[u8]) -> bool {
-    serde_json::from_slice(body).is_ok_and(|value| error_in(&value).is_some())
+    let Ok(value) = serde_json::from_slice::<Value>(body) else {
+        return false;
+    };
+    let Some(error) = error_in(&value) else {
+        return false;
+    };
+    let words = error.get("message").unwrap_or(error).as_str().unwrap_or("?");
+    let words = words.trim().trim_end_matches('.').to_ascii_lowercase();
+    !matches!(words.as_str(), "not found" | "method not allowed") && !words.starts_with("invalid url")
 }
 
 /// As much of the body as came in good order.
@@ -182,4 +192,30 @@ pub(crate) fn is_web_page(headers: &HeaderMap, body: &[u8]) -> bool {
         .is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"));
     let trimmed = body.trim_ascii_start();
     looks_like_html(trimmed) || (html && !trimmed.starts_with(b"{") && !trimmed.starts_with(b"data:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_not_there_says_no_more_than_that() {
+        for body in [
+            r#"{"type":"error","error":{"type":"not_found_error","message":"Not Found"}}"#,
+            r#"{"error":{"message":"Invalid URL (POST /v1/messages)","type":"invalid_request_error"}}"#,
+            r#"{"error":"Not found."}"#,
+            r#"{"detail":"Not Found"}"#,
+            "<h1>404</h1>",
+            "",
+        ] {
+            assert!(!says_why(body.as_bytes()), "{body}");
+        }
+        for body in [
+            r#"{"error":{"message":"The model `x` does not exist","code":"model_not_found"}}"#,
+            r#"{"error":"model 'x' not found"}"#,
+            r#"{"error":{"code":404}}"#,
+        ] {
+            assert!(says_why(body.as_bytes()), "{body}");
+        }
+    }
 }
