@@ -232,14 +232,16 @@ fn priced(mut spent: Spent, cost: Option<f64>) -> Spent {
 
 /// What came to `before` to make `now`, which is the sum of both.
 fn difference(now: &Usage, before: &Usage) -> Usage {
+    let cost = now.cost_total - before.cost_total;
     Usage {
         input: now.input.saturating_sub(before.input),
         output: now.output.saturating_sub(before.output),
         reasoning: None,
         cache_read: now.cache_read.saturating_sub(before.cache_read),
         cache_write: now.cache_write.saturating_sub(before.cache_write),
-        cost_total: (now.cost_total - before.cost_total).max(0.0),
-        priced: now.priced,
+        cost_total: cost,
+        // A cost that is no number, or goes back, is none.
+        priced: now.priced && cost.is_finite() && cost >= 0.0,
     }
 }
 
