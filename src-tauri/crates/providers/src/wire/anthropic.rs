@@ -93,6 +93,15 @@ impl Wire for Anthropic {
             };
             body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
         }
+        if asking.tools.is_empty() && !talk.called.is_empty() {
+            // Calls in the conversation need tools of their names, also where none may be called any more.
+            let named = talk.called.iter();
+            let tools = named.map(|name| json!({"name": name, "input_schema": {"type": "object"}}));
+            body.insert("tools".into(), tools.collect());
+            if !asking.quirk.no_choice {
+                body.insert("tool_choice".into(), json!({"type": "none"}));
+            }
+        }
         body.extend(system.map(|system| ("system".to_owned(), json!([system]))));
         body.insert("model".into(), json!(asking.model));
         body.insert("messages".into(), talk.into_messages());

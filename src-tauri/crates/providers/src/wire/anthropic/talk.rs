@@ -1,6 +1,8 @@
 //! The conversation as Anthropic's format has it: turns of the person and of the model that take turns strictly, each a
 //! list of blocks, none of them empty.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::request::Quirk;
@@ -19,6 +21,8 @@ pub(super) struct Talk {
     messages: Vec<(&'static str, Vec<Value>)>,
     /// For each entry its last text: the message and the block in it.
     places: Vec<Option<(usize, usize)>>,
+    /// The names of the tools that are called in it.
+    pub(super) called: BTreeSet<String>,
 }
 
 impl Talk {
@@ -28,6 +32,7 @@ impl Talk {
             thinks,
             messages: Vec::new(),
             places: Vec::new(),
+            called: BTreeSet::new(),
         }
     }
 
@@ -74,6 +79,7 @@ impl Talk {
         }
         place = self.say(MODEL, turn.text.get(said..).unwrap_or_default()).or(place);
         for call in &turn.calls {
+            self.called.insert(call.name.clone());
             let id = id(&call.id);
             let block = json!({"type": "tool_use", "id": id, "name": call.name, "input": call.args});
             self.push(MODEL, block);

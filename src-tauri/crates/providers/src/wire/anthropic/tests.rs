@@ -319,6 +319,19 @@ fn tool_rounds_go_back_as_they_were() {
 }
 
 #[test]
+fn calls_in_the_conversation_have_tools_also_when_none_may_be_called() {
+    let (turn, replies) = tool_round();
+    let items = [user("a"), Item::Model(&turn), Item::Tools(&replies)];
+    let given = ask("claude-sonnet-4-5", json!({"cache": {"retention": "short"}}));
+    let body = given.body_of(&items, None);
+    assert_eq!(body["tools"], json!([{"name": "look", "input_schema": {"type": "object"}}]));
+    assert_eq!(body["tool_choice"], json!({"type": "none"}));
+    let body = given.choosing(None).body_of(&items, None);
+    assert_eq!(body["tools"][0]["description"], "looks");
+    assert_eq!(body.get("tool_choice"), None);
+}
+
+#[test]
 fn cache_markers_stand_on_texts() {
     let (turn, replies) = tool_round();
     let images = [crate::picture::Picture::parse(PNG).unwrap()];
