@@ -8,6 +8,16 @@ export interface Conversation {
   createdAt: number;
   updatedAt: number;
   count: number;
+  reasoning?: string | null;
+  /** Where a search found its words. */
+  hit?: { n: number; text: string };
+}
+
+export interface Usage {
+  tokensIn: number;
+  tokensOut: number;
+  /** In US dollars; null where no price is known. */
+  cost: number | null;
 }
 
 export interface Message {
@@ -19,6 +29,10 @@ export interface Message {
   state: "done" | "pending" | "stopped" | "interrupted" | "error";
   model?: string | null;
   chatId?: string;
+  /** Addresses of assets. */
+  images?: string[];
+  usage?: Usage;
+  thoughtMs?: number;
   error?: string;
   retryFailed?: string;
   unsaved?: string;
@@ -29,6 +43,10 @@ export interface Model {
   label: string;
   connectionName: string | null;
   canned: boolean;
+  reasoning?: boolean;
+  reasoningLevels?: string[];
+  /** Whether it takes images; null where nobody says. */
+  images?: boolean | null;
 }
 
 export interface Models {
@@ -77,19 +95,41 @@ function sentence(text: string): string {
   return /[.!?…]$/.test(text) ? text : `${text}.`;
 }
 
+export interface Asked {
+  model: string | null;
+  reasoning: string | null;
+  chatId: string;
+}
+
 export const api = {
   models: () => json<Models>("GET", "/v1/models"),
-  list: async () => (await json<{ conversations: Conversation[] }>("GET", `${base}/conversations`)).conversations,
-  create: async (model: string | null) =>
-    (await json<{ conversation: Conversation }>("POST", `${base}/conversations`, { model })).conversation,
-  change: async (id: string, patch: { title?: string; model?: string | null; deleted?: false }) =>
+  list: async (search = "") => {
+    const query = search === "" ? "" : `?q=${encodeURIComponent(search)}`;
+    return (await json<{ conversations: Conversation[] }>("GET", `${base}/conversations${query}`)).conversations;
+  },
+  /** Keeps a picture among this app's assets; gives its address. */
+  keepImage: async (image: Blob) => {
+    const response = await fetch("/v1/assets", { method: "PUT", body: image, headers: { "content-type": image.type } });
+    const answer = (await response.json().catch(() => ({}))) as { id?: string; error?: string };
+    if (response.ok && answer.id) return `/v1/assets/${answer.id}`;
+    throw new Refused(response.status, "", sentence(answer.error ?? `Status ${response.status}`));
+  },
+  create: async (model: string | null, reasoning: string | null) =>
+    (await json<{ conversation: Conversation }>("POST", `${base}/conversations`, { model, reasoning })).conversation,
+  change: async (
+    id: string,
+    patch: { title?: string; model?: string | null; reasoning?: string | null; deleted?: false },
+  ) =>
     (await json<{ conversation: Conversation }>("PATCH", `${base}/conversations/${id}`, patch)).conversation,
   remove: (id: string) => json<unknown>("DELETE", `${base}/conversations/${id}`),
   open: (id: string, lost?: string) =>
     json<Opened>("GET", `${base}/conversations/${id}${lost ? `?lost=${encodeURIComponent(lost)}` : ""}`),
-  send: (id: string, body: { text: string; model: string | null; chatId: string }) =>
+  send: (id: string, body: Asked & { text: string; images?: string[] }) =>
     json<{ conversation: Conversation; message: Message }>("POST", `${base}/conversations/${id}/send`, body),
-  retry: (id: string, body: { model: string | null; chatId: string }) =>
+  edit: (id: string, body: Asked & { n: number; text: string; images?: string[] }) =>
+    json<{ conversation: Conversation; message: Message }>("POST", `${base}/conversations/${id}/edit`, body),
+  unedit: (id: string) => json<Opened>("POST", `${base}/conversations/${id}/unedit`, {}),
+  retry: (id: string, body: Asked) =>
     json<{ conversation: Conversation; message: Message }>("POST", `${base}/conversations/${id}/retry`, body),
   stop: (chatId: string) => json<{ active: boolean }>("POST", `${base}/__abort`, { chatId }),
   stream: (chatId: string, signal: AbortSignal) =>

@@ -1,8 +1,9 @@
 import { h, icon } from "./dom";
+import { Pictures } from "./pictures";
 import { T } from "./text";
 
 export interface ComposerActions {
-  send(text: string): void;
+  send(text: string, images: string[]): void;
   stop(): void;
 }
 
@@ -18,6 +19,10 @@ export class Composer {
     icon("stop"),
   );
   readonly #problem = h("p", { class: "note bad", role: "alert", hidden: true });
+  readonly #pictures = new Pictures(
+    () => this.#changed(),
+    (text) => this.problem(text),
+  );
   #busy = false;
   #draft = 0;
 
@@ -29,7 +34,8 @@ export class Composer {
       "form",
       { class: "composer" },
       this.#problem,
-      h("div", { class: "field" }, this.#field, this.#send, this.#stop),
+      this.#pictures.element,
+      h("div", { class: "field" }, this.#pictures.button, this.#field, this.#send, this.#stop),
       h("div", { class: "under" }, picker, h("span", { class: "keys" }, T.keys)),
     );
     this.element.addEventListener("submit", (event) => {
@@ -44,14 +50,35 @@ export class Composer {
       this.#submit();
     });
     this.#field.addEventListener("input", () => this.#changed());
+    this.#field.addEventListener("paste", (event) => {
+      const files = [...(event.clipboardData?.files ?? [])];
+      if (files.length === 0) return;
+      event.preventDefault();
+      void this.#pictures.add(files);
+    });
+    // Anywhere on the page: who lets go a little beside the field means the same, and the browser would open the file.
+    document.addEventListener("dragover", (event) => {
+      if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+    });
+    document.addEventListener("drop", (event) => {
+      const files = [...(event.dataTransfer?.files ?? [])];
+      if (files.length === 0) return;
+      event.preventDefault();
+      void this.#pictures.add(files);
+    });
     try {
       this.#field.value = localStorage.getItem(DRAFT) ?? "";
     } catch {
       // Without storage there are no drafts.
     }
-    this.#send.disabled = this.text.trim() === "";
+    this.#send.disabled = !this.#ready;
     window.addEventListener("pagehide", () => this.#keepDraft());
     new ResizeObserver(() => this.#fit()).observe(this.element);
+  }
+
+  /** There is something to send, and all of it is here. */
+  get #ready(): boolean {
+    return (this.text.trim() !== "" || this.#pictures.count > 0) && !this.#pictures.busy;
   }
 
   get text(): string {
@@ -64,6 +91,7 @@ export class Composer {
 
   clear() {
     this.#field.value = "";
+    this.#pictures.clear();
     this.#changed();
   }
 
@@ -90,13 +118,13 @@ export class Composer {
   }
 
   #submit() {
-    if (this.#busy || this.text.trim() === "") return;
+    if (this.#busy || !this.#ready) return;
     this.problem(null);
-    this.actions.send(this.text);
+    this.actions.send(this.text, this.#pictures.addresses);
   }
 
   #changed() {
-    this.#send.disabled = this.text.trim() === "";
+    this.#send.disabled = !this.#ready;
     this.#fit();
     clearTimeout(this.#draft);
     this.#draft = window.setTimeout(() => this.#keepDraft(), 400);

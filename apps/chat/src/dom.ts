@@ -27,6 +27,8 @@ const PATHS = {
   stop: "M7 7h10v10H7z",
   down: "M12 5v14M6 13l6 6 6-6",
   close: "M6 6l12 12M18 6L6 18",
+  image: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15 9h.01",
+  search: "M11 4a7 7 0 1 0 0 14a7 7 0 0 0 0-14M16 16l4 4",
 };
 
 export function icon(name: keyof typeof PATHS): SVGSVGElement {

@@ -1,4 +1,5 @@
 import "./style.css";
+import "./pictures.css";
 import { api, type Conversation, type Message, type Models, Refused } from "./api";
 import { Composer } from "./composer";
 import { h, icon } from "./dom";
@@ -28,10 +29,17 @@ class Chat {
   /** Counts openings, so that a slow answer for one conversation does not land in another. */
   #opening = 0;
 
-  readonly #picker = new ModelPicker((ref) => void this.#chooseModel(ref));
-  readonly #thread = new Thread({ retry: () => void this.#retry(), modelLabel: (ref) => this.#picker.label(ref) });
+  readonly #picker = new ModelPicker(
+    (ref) => void this.#chooseModel(ref),
+    (level) => void this.#chooseLevel(level),
+  );
+  readonly #thread = new Thread({
+    retry: () => void this.#retry(),
+    edit: (message, text) => this.#edit(message, text),
+    modelLabel: (ref) => this.#picker.label(ref),
+  });
   readonly #composer = new Composer(
-    { send: (text) => void this.#send(text), stop: () => void this.#stop() },
+    { send: (text, images) => void this.#send(text, images), stop: () => void this.#stop() },
     this.#picker.element,
   );
   readonly #sidebar = new Sidebar({
@@ -40,6 +48,7 @@ class Chat {
     rename: (id, title) => void this.#change(id, { title }),
     remove: (conversation) => void this.#remove(conversation),
     undo: (conversation) => void this.#undo(conversation),
+    search: () => void this.#loadList(),
   });
   readonly #title = h("h1", {}, T.app);
   readonly #menu = h(
@@ -97,15 +106,23 @@ class Chat {
     } catch (error) {
       return this.#say(T.notLoaded(reason(error)), () => this.#loadModels());
     }
-    this.#picker.show(this.#models, this.#current?.model ?? null);
+    this.#showPicker();
     if (this.#picker.none) this.#say(T.noModelsWhatToDo, () => this.#loadModels(), T.lookAgain);
     else this.#say(null);
     if (this.#messages.length > 0) this.#thread.merge(this.#messages.map((message) => ({ ...message })));
   }
 
+  #showPicker() {
+    this.#picker.show(this.#models, this.#current?.model ?? null, this.#current?.reasoning ?? null);
+  }
+
   async #loadList(): Promise<boolean> {
+    const { words } = this.#sidebar;
     try {
-      this.#conversations = await api.list();
+      const found = await api.list(words);
+      // Something else is searched for by now.
+      if (words !== this.#sidebar.words) return true;
+      this.#conversations = found;
     } catch (error) {
       this.#say(T.notLoaded(reason(error)), () => this.start());
       return false;
@@ -122,7 +139,8 @@ class Chat {
 
   #know(conversation: Conversation) {
     const others = (this.#conversations ?? []).filter((one) => one.id !== conversation.id);
-    this.#conversations = [conversation, ...others].sort((a, b) => b.updatedAt - a.updatedAt);
+    const { hit } = (this.#conversations ?? []).find((one) => one.id === conversation.id) ?? {};
+    this.#conversations = [hit ? { ...conversation, hit } : conversation, ...others].sort((a, b) => b.updatedAt - a.updatedAt);
     if (this.#current?.id === conversation.id) this.#current = conversation;
     this.#showList();
   }
@@ -146,7 +164,7 @@ class Chat {
     this.#current = null;
     this.#messages = [];
     this.#thread.show([]);
-    this.#picker.show(this.#models, null);
+    this.#showPicker();
     this.#remember(null);
     this.#showList();
     this.#drawer(false);
@@ -174,7 +192,7 @@ class Chat {
       this.#messages = messages;
       if (same) this.#thread.merge(messages);
       else this.#thread.show(messages);
-      this.#picker.show(this.#models, conversation.model);
+      this.#showPicker();
       this.#remember(id);
       this.#showList();
       if (!NARROW.matches) this.#composer.focus();
@@ -199,7 +217,7 @@ class Chat {
     }
   }
 
-  async #change(id: string, patch: { title?: string; model?: string | null }) {
+  async #change(id: string, patch: { title?: string; model?: string | null; reasoning?: string | null }) {
     try {
       this.#know(await api.change(id, patch));
     } catch (error) {
@@ -210,6 +228,11 @@ class Chat {
   async #chooseModel(model: string | null) {
     this.#composer.focus();
     if (this.#current) await this.#change(this.#current.id, { model });
+  }
+
+  async #chooseLevel(reasoning: string | null) {
+    this.#composer.focus();
+    if (this.#current) await this.#change(this.#current.id, { reasoning });
   }
 
   async #remove(conversation: Conversation): Promise<void> {
@@ -224,7 +247,7 @@ class Chat {
       this.#current = null;
       this.#messages = [];
       this.#thread.show([]);
-      this.#picker.show(this.#models, null);
+      this.#showPicker();
       this.#remember(null);
     }
     this.#showList();
@@ -242,8 +265,10 @@ class Chat {
 
   // ---- asking and answering
 
-  async #send(text: string) {
+  async #send(text: string, images: string[]) {
     if (this.#live) return;
+    const { level: reasoning, withoutImages } = this.#picker;
+    if (images.length > 0 && withoutImages) return this.#composer.problem(T.noImages(withoutImages));
     const model = this.#picker.value;
     if (model === null) {
       if (this.#models) return this.#say(T.noModelsWhatToDo, () => this.#loadModels(), T.lookAgain);
@@ -255,7 +280,7 @@ class Chat {
       this.#composer.busy(true);
       const opening = this.#opening;
       try {
-        conversation = await api.create(this.#picker.value);
+        conversation = await api.create(this.#picker.value, reasoning);
       } catch (error) {
         return this.#notSent(text, error);
       } finally {
@@ -270,7 +295,8 @@ class Chat {
     const chatId = streamName(conversation.id, n + 1);
     const now = Date.now();
     const before = this.#messages;
-    const question: Message = { n, role: "user", text, at: now, state: "done" };
+    const attached = images.length > 0 ? { images } : {};
+    const question: Message = { n, role: "user", text, ...attached, at: now, state: "done" };
     const answer: Message = { n: n + 1, role: "assistant", text: "", at: now, state: "pending", model, chatId };
     this.#messages = [...before, question, answer];
     this.#thread.merge(this.#messages);
@@ -278,7 +304,7 @@ class Chat {
     if (n === 0 && !conversation.titled) this.#know({ ...conversation, title: text.trim().replace(/\s+/g, " ").slice(0, 80) });
     this.#thread.toEnd();
     const { id } = conversation;
-    await this.#run(id, answer, api.send(id, { text, model, chatId }), (error) => {
+    await this.#run(id, answer, api.send(id, { text, ...attached, model, reasoning, chatId }), (error) => {
       if (this.#current?.id === id) {
         this.#messages = before;
         this.#thread.merge(before);
@@ -292,10 +318,51 @@ class Chat {
     this.#composer.problem(T.notSent(reason(error)));
   }
 
+  /** Asks an earlier question anew; resolves once the page shows it, or it was refused. */
+  async #edit(message: Message, text: string): Promise<boolean> {
+    const conversation = this.#current;
+    const { value: model, level: reasoning } = this.#picker;
+    if (!conversation || this.#live) return false;
+    const { n, images } = message;
+    const chatId = streamName(conversation.id, n + 1);
+    const now = Date.now();
+    const before = this.#messages;
+    const attached = images ? { images } : {};
+    const question: Message = { n, role: "user", text, ...attached, at: now, state: "done" };
+    const answer: Message = { n: n + 1, role: "assistant", text: "", at: now, state: "pending", model, chatId };
+    this.#messages = [...before.filter((one) => one.n < n), question, answer];
+    this.#thread.merge(this.#messages);
+    this.#thread.toEnd();
+    const { id } = conversation;
+    if (before.some((one) => one.n > n + 1)) this.#say(T.edited, () => this.#unedit(id), T.undo);
+    void this.#run(id, answer, api.edit(id, { n, text, ...attached, model, reasoning, chatId }), (error) => {
+      if (this.#current?.id !== id) return;
+      this.#say(null);
+      this.#messages = before;
+      this.#thread.merge(before);
+      this.#composer.problem(reason(error));
+    });
+    return true;
+  }
+
+  async #unedit(id: string): Promise<void> {
+    try {
+      if (this.#live) await this.#stop();
+      for (let tries = 0; this.#live && tries < 40; tries++) await pause(100);
+      const { conversation, messages } = await api.unedit(id);
+      this.#know(conversation);
+      if (this.#current?.id !== id) return;
+      this.#messages = messages;
+      this.#thread.merge(messages);
+    } catch (error) {
+      this.#say(reason(error));
+    }
+  }
+
   async #retry() {
     const conversation = this.#current;
     const last = this.#messages.at(-1);
-    const model = this.#picker.value;
+    const { value: model, level: reasoning } = this.#picker;
     if (!conversation || !last || this.#live) return;
     const n = last.role === "assistant" ? last.n : last.n + 1;
     const chatId = streamName(conversation.id, n);
@@ -306,7 +373,7 @@ class Chat {
     this.#thread.toEnd();
     this.#composer.focus();
     const { id } = conversation;
-    await this.#run(id, answer, api.retry(id, { model, chatId }), (error) => {
+    await this.#run(id, answer, api.retry(id, { model, reasoning, chatId }), (error) => {
       if (this.#current?.id !== id) return;
       this.#messages = before;
       this.#thread.merge(before);
@@ -389,8 +456,9 @@ class Chat {
     return follow(
       live.chatId,
       live.control.signal,
-      (text, thinking) => {
+      (text, thinking, waiting) => {
         if (this.#live !== live) return;
+        this.#thread.wait(pending.n, waiting);
         const message: Message = { ...pending, text };
         if (thinking) message.thinking = thinking;
         this.#messages = this.#messages.map((one) => (one.n === message.n ? message : one));

@@ -6,22 +6,41 @@ import { T } from "./text";
 export class ModelPicker {
   readonly element: HTMLElement;
   readonly select = h("select", { "aria-label": T.model, title: T.model });
+  /** How much the model is to think; shown where it can. */
+  readonly reasoning = h("select", { "aria-label": T.reasoning, title: T.reasoning, hidden: true });
+  #level: string | null = null;
   #badge = h("span", { class: "badge", title: T.cannedTitle, hidden: true }, T.canned);
   #models: Models | null = null;
   #wanted: string | null = null;
 
-  constructor(changed: (ref: string | null) => void) {
+  constructor(changed: (ref: string | null) => void, thinks: (level: string | null) => void) {
+    this.reasoning.addEventListener("change", () => {
+      this.#level = this.reasoning.value || null;
+      thinks(this.#level);
+    });
     this.select.addEventListener("change", () => {
       this.#wanted = this.select.value || null;
       this.#showBadge();
+      this.#showLevels();
       changed(this.#wanted);
     });
-    this.element = h("div", { class: "picker" }, this.select, this.#badge);
+    this.element = h("div", { class: "picker" }, this.select, this.reasoning, this.#badge);
   }
 
   /** The chosen model, or the default, or null when there is none. */
   get value(): string | null {
     return this.#wanted ?? this.#models?.default ?? this.#models?.models[0]?.ref ?? null;
+  }
+
+  /** The level of thinking, where the model knows any. */
+  get level(): string | null {
+    return this.reasoning.hidden ? null : this.#level;
+  }
+
+  /** The name of the chosen model, if its server says that it takes no images. */
+  get withoutImages(): string | null {
+    const model = this.#models?.models.find((one) => one.ref === this.value);
+    return model?.images === false ? model.label : null;
   }
 
   get none(): boolean {
@@ -33,8 +52,9 @@ export class ModelPicker {
     return model ?? { label: ref.slice(ref.indexOf("/") + 1), canned: ref === "demo/canned" };
   }
 
-  show(models: Models | null, wanted: string | null) {
+  show(models: Models | null, wanted: string | null, level: string | null) {
     this.#models = models;
+    this.#level = level;
     this.#wanted = wanted;
     const options: HTMLOptionElement[] = [];
     for (const model of models?.models ?? []) {
@@ -55,6 +75,16 @@ export class ModelPicker {
     this.select.value = value ?? "";
     this.select.disabled = options.length === 0;
     this.#showBadge();
+    this.#showLevels();
+  }
+
+  #showLevels() {
+    const model = this.#models?.models.find((one) => one.ref === this.value);
+    const levels = model?.reasoning ? (model.reasoningLevels ?? []) : [];
+    this.reasoning.hidden = levels.length === 0;
+    const options = levels.map((level) => h("option", { value: level }, T.reasoningLevel(level)));
+    this.reasoning.replaceChildren(h("option", { value: "" }, T.reasoningDefault), ...options);
+    this.reasoning.value = levels.includes(this.#level ?? "") ? (this.#level ?? "") : "";
   }
 
   #showBadge() {

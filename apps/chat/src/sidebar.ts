@@ -8,11 +8,14 @@ export interface SidebarActions {
   rename(id: string, title: string): void;
   remove(conversation: Conversation): void;
   undo(conversation: Conversation): void;
+  search(words: string): void;
 }
 
 export class Sidebar {
   readonly element: HTMLElement;
   #list = h("ul", { class: "list" });
+  #search = h("input", { type: "search", class: "search", "aria-label": T.search, placeholder: T.search, maxlength: "200" });
+  #searching = 0;
   #undo = h("div", { class: "undo", role: "status" });
   #current: string | null = null;
   #editing: string | null = null;
@@ -30,9 +33,25 @@ export class Sidebar {
       "nav",
       { class: "sidebar", id: "conversations", "aria-label": T.conversations },
       h("div", { class: "side-head" }, create, this.closeButton),
+      h("div", { class: "search-box" }, icon("search"), this.#search),
       this.#list,
       this.#undo,
     );
+    this.#search.addEventListener("input", () => {
+      clearTimeout(this.#searching);
+      this.#searching = window.setTimeout(() => actions.search(this.words), 150);
+    });
+    this.#search.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || this.#search.value === "") return;
+      event.stopPropagation();
+      this.#search.value = "";
+      actions.search("");
+    });
+  }
+
+  /** What is searched for; empty for nothing. */
+  get words(): string {
+    return this.#search.value.trim();
   }
 
   show(conversations: Conversation[] | null, current: string | null) {
@@ -41,14 +60,20 @@ export class Sidebar {
     if (this.#editing !== null) return;
     const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.focus : undefined;
     const rows = conversations?.map((conversation) => this.#row(conversation)) ?? [];
-    if (rows.length === 0) rows.push(h("li", { class: "empty" }, conversations ? T.emptyList : T.loadingList));
+    if (rows.length === 0) rows.push(h("li", { class: "empty" }, this.#nothing(conversations)));
     this.#list.replaceChildren(...rows);
     if (focused) this.#list.querySelector<HTMLElement>(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
   }
 
+  #nothing(conversations: Conversation[] | null): string {
+    if (conversations === null) return T.loadingList;
+    return this.words === "" ? T.emptyList : T.nothingFound(this.words);
+  }
+
   #row(conversation: Conversation): HTMLLIElement {
     const { id, title } = conversation;
-    const open = h("button", { type: "button", class: "open", title, click: () => this.actions.open(id) }, title);
+    const open = h("button", { type: "button", class: "open", title, click: () => this.actions.open(id) }, h("span", { class: "open-title" }, title));
+    if (conversation.hit) open.append(h("span", { class: "hit" }, conversation.hit.text));
     open.dataset.focus = `open-${id}`;
     if (id === this.#current) open.setAttribute("aria-current", "page");
     const rename = h(

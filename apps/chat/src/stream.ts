@@ -3,7 +3,15 @@ import { api } from "./api";
 export interface Part {
   delta?: string;
   thinking?: string;
+  /** The request is sent again after a pause. */
+  waiting?: { ms?: number; reason?: string };
   done?: boolean;
+}
+
+/** Until when an answer waits to be asked for again, and why. */
+export interface Wait {
+  until: number;
+  reason: string;
 }
 
 /** The `data:` lines of an event stream, each as JSON; what is not JSON is skipped. */
@@ -43,7 +51,7 @@ const pause = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
 export async function follow(
   chatId: string,
   signal: AbortSignal,
-  show: (text: string, thinking: string) => void,
+  show: (text: string, thinking: string, waiting: Wait | null) => void,
   /** how long a stream may not exist yet */
   keepAsking: () => boolean,
 ): Promise<"ended" | "none"> {
@@ -51,6 +59,7 @@ export async function follow(
   while (!signal.aborted) {
     let text = "";
     let thinking = "";
+    let waiting: Wait | null = null;
     try {
       const response = await api.stream(chatId, signal);
       if (response.ok && response.body) {
@@ -60,9 +69,12 @@ export async function follow(
           for (const part of parts) {
             text += part.delta ?? "";
             thinking += part.thinking ?? "";
+            if (part.waiting) {
+              waiting = { until: Date.now() + (part.waiting.ms ?? 0), reason: String(part.waiting.reason ?? "") };
+            } else waiting = null;
             over ||= part.done === true;
           }
-          show(text, thinking);
+          show(text, thinking, waiting);
           if (over) return "ended";
         }
       } else {

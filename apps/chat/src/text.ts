@@ -1,5 +1,16 @@
 // Every text that the page shows, in one place.
 
+const number = (n: number) => n.toLocaleString(undefined, { maximumFractionDigits: n < 10 ? 1 : 0 });
+
+/** Answers often cost less than a cent: two digits that say something. */
+const money = (dollars: number) =>
+  dollars.toLocaleString(undefined, {
+    style: "currency",
+    currency: "USD",
+    minimumFractionDigits: 2,
+    maximumFractionDigits: dollars > 0 && dollars < 0.1 ? Math.min(8, 2 - Math.floor(Math.log10(dollars))) : 2,
+  });
+
 export const T = {
   app: "Chat",
   newConversation: "New conversation",
@@ -35,6 +46,29 @@ export const T = {
   you: "You",
   assistant: "Answer",
   thinking: "Thinking",
+  thoughtFor: (seconds: number) => (seconds < 1 ? "Thought for a moment" : `Thought for ${number(seconds)} s`),
+  edit: "Edit",
+  editTitle: "Edit and send again",
+  editField: "Your message",
+  editSend: "Send again",
+  cancel: "Cancel",
+  edited: "What followed that message was taken away.",
+  attach: "Attach images",
+  detach: "Remove this image",
+  imagesOnly: "Only PNG, JPEG, GIF and WebP pictures can be attached.",
+  tooManyImages: (most: number) => `A message may have ${most} images.`,
+  attachFailed: (why: string) => `This image could not be attached: ${why}`,
+  picture: (n: number) => `Image ${n}`,
+  noImages: (label: string) => `${label} does not take images, as far as its server says.`,
+  search: "Search conversations",
+  nothingFound: (words: string) => `Nothing has “${words}”.`,
+  reasoning: "Reasoning",
+  reasoningDefault: "Reasoning: default",
+  reasoningLevel: (level: string) => `Reasoning: ${level}`,
+  askAgainIn: (seconds: number, why: string) => `Asked again in ${seconds} s (${why}). Stop ends the wait.`,
+  tokens: (tokensIn: number, tokensOut: number) => `${number(tokensIn)} tokens in, ${number(tokensOut)} out`,
+  cost: (dollars: number) => money(dollars),
+  noPrice: "price unknown",
   waiting: "Waiting for the first words…",
   copy: "Copy",
   copied: "Copied",

@@ -1,6 +1,7 @@
 import type { Message } from "./api";
 import { h, icon } from "./dom";
 import { type MessageActions, MessageView } from "./message";
+import type { Wait } from "./stream";
 import { T } from "./text";
 
 /** As many messages as are drawn at once; earlier ones come on demand. */
@@ -74,6 +75,11 @@ export class Thread {
       this.#refresh();
       this.#keepEnd();
     });
+  }
+
+  /** A pause before a message's request is sent again. */
+  wait(n: number, wait: Wait | null) {
+    this.#views.get(n)?.wait(wait);
   }
 
   toEnd() {

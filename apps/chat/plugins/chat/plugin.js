@@ -3,7 +3,8 @@
 // Stored, each under its own key so that every write is small:
 //   c:<conversation>      {id, title, titled, model, createdAt, updatedAt, count, deletedAt?}
 //   m:<conversation>:<n>  {n, role: "user"|"assistant", text, thinking?, at, state, …}, n from 0 to count - 1
-// An assistant message has state "pending" (with chatId, the name of its stream), "done", "stopped", "interrupted" or
+//   e:<conversation>      {at, from, count, messages}: what an edit took away, for as long as it can be undone
+// A user's message may have images (addresses of assets). An assistant message has state "pending" (with chatId, the name of its stream), "done", "stopped", "interrupted" or
 // "error" (with error). While a retry runs, `previous` holds the answer that it is to replace.
 
 // A killed engine may cost the last half second of an answer, no more.
@@ -13,6 +14,12 @@ const KEEP_DELETED_MS = 10 * 60 * 1000;
 // One message; the whole store has 1 MiB.
 const MAX_TEXT_CHARS = 200_000;
 const MAX_TITLE_CHARS = 80;
+const MAX_IMAGES = 8;
+// What a model wants to see again of its own answer; longer ones are left out, and the text alone is sent.
+const MAX_REPLAY_CHARS = 16_000;
+const LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
+// A search shows so much of a message before and after what was found.
+const SNIPPET_CHARS = 40;
 
 export async function handleRoute(req, host) {
   const [top, id, action, ...more] = req.path.split("/").filter(Boolean);
@@ -28,7 +35,7 @@ export async function handleRoute(req, host) {
 async function route(req, host, id, action) {
   const body = bodyOf(req);
   if (id === undefined) {
-    if (req.method === "GET") return { json: { conversations: listed(host) } };
+    if (req.method === "GET") return { json: { conversations: searched(host, listed(host), req.query?.q) } };
     if (req.method === "POST") return { status: 201, json: { conversation: created(host, body) } };
   } else if (action === undefined) {
     if (req.method === "GET") return { json: opened(host, id, req.query ?? {}) };
@@ -38,6 +45,10 @@ async function route(req, host, id, action) {
     return { json: await sent(host, id, body) };
   } else if (req.method === "POST" && action === "retry") {
     return { json: await retried(host, id, body) };
+  } else if (req.method === "POST" && action === "edit") {
+    return { json: await edited(host, id, body) };
+  } else if (req.method === "POST" && action === "unedit") {
+    return { json: unedited(host, id) };
   }
   return undefined;
 }
@@ -74,8 +85,46 @@ function listed(host) {
     .filter((key) => key.startsWith("c:"))
     .map((key) => host.store.get(key))
     .filter((conversation) => conversation !== null && typeof conversation === "object");
-  freeDeleted(host, all, Date.now() - KEEP_DELETED_MS);
+  const before = Date.now() - KEEP_DELETED_MS;
+  freeDeleted(host, all, before);
+  freeEdits(host, before);
   return all.filter((conversation) => !conversation.deletedAt).sort((a, b) => b.updatedAt - a.updatedAt);
+}
+
+function freeEdits(host, before) {
+  let freed = false;
+  for (const key of host.store.keys()) {
+    if (!key.startsWith("e:") || host.store.get(key)?.at > before) continue;
+    host.store.delete(key);
+    freed = true;
+  }
+  return freed;
+}
+
+/** The conversations with every word of `wanted` in their title or in one message, each with the place it was found. */
+function searched(host, conversations, wanted) {
+  const words = typeof wanted === "string" ? wanted.toLowerCase().split(/\s+/).filter(Boolean) : [];
+  if (words.length === 0) return conversations;
+  const has = (text) => {
+    const lower = text.toLowerCase();
+    return words.every((word) => lower.includes(word));
+  };
+  return conversations.flatMap((conversation) => {
+    for (let n = 0; n < conversation.count; n++) {
+      const text = host.store.get(messageKey(conversation.id, n))?.text;
+      if (typeof text === "string" && has(text)) return [{ ...conversation, hit: { n, text: snippet(text, words[0]) } }];
+    }
+    return has(conversation.title) ? [conversation] : [];
+  });
+}
+
+function snippet(text, word) {
+  const at = Math.max(0, text.toLowerCase().indexOf(word));
+  // By characters, so that none is cut in two.
+  const before = [...text.slice(0, at)].slice(-SNIPPET_CHARS).join("");
+  const after = [...text.slice(at)].slice(0, word.length + SNIPPET_CHARS).join("");
+  const line = `${before}${after}`.replace(/\s+/g, " ");
+  return `${before.length < at ? "…" : ""}${line}${at + after.length < text.length ? "…" : ""}`;
 }
 
 function created(host, body) {
@@ -87,6 +136,7 @@ function created(host, body) {
     title: title ?? "New conversation",
     titled: title !== null,
     model: typeof body.model === "string" ? body.model : null,
+    reasoning: levelOf(body.reasoning),
     createdAt: now,
     updatedAt: now,
     count: 0,
@@ -112,6 +162,7 @@ function changed(host, id, body) {
     conversation.titled = true;
   }
   if ("model" in body) conversation.model = typeof body.model === "string" ? body.model : null;
+  if ("reasoning" in body) conversation.reasoning = levelOf(body.reasoning);
   if (body.deleted === false) delete conversation.deletedAt;
   keep(host, `c:${id}`, conversation);
   return conversation;
@@ -143,7 +194,12 @@ function erase(host, { id }) {
   for (const key of host.store.keys()) {
     if (key.startsWith(`m:${id}:`)) host.store.delete(key);
   }
+  host.store.delete(`e:${id}`);
   host.store.delete(`c:${id}`);
+}
+
+function levelOf(given) {
+  return LEVELS.includes(given) ? given : null;
 }
 
 function titleOf(given) {
@@ -164,7 +220,8 @@ function keep(host, key, value) {
       .filter((name) => name.startsWith("c:"))
       .map((name) => host.store.get(name))
       .filter(Boolean);
-    if (!freeDeleted(host, deletedOnes, Infinity)) throw full(error);
+    const freed = [freeDeleted(host, deletedOnes, Infinity), !key.startsWith("e:") && freeEdits(host, Infinity)];
+    if (!freed.includes(true)) throw full(error);
   }
   try {
     host.store.put(key, value);
@@ -218,10 +275,17 @@ function opened(host, id, query) {
   return { conversation, messages };
 }
 
-async function sent(host, id, body) {
-  const conversation = found(host, id);
+/** What a request asks, checked: `{text, images?}`. */
+function questionOf(body) {
   const text = typeof body.text === "string" ? body.text : "";
-  if (text.trim() === "") throw new Refusal(400, "empty", "There is nothing to send.");
+  const images = Array.isArray(body.images) ? body.images : [];
+  if (images.length > MAX_IMAGES) {
+    throw new Refusal(400, "too-many-images", `One message may have ${MAX_IMAGES} images; this one has ${images.length}.`);
+  }
+  if (!images.every((image) => typeof image === "string" && /^\/v1\/assets\/[0-9a-f]{64}$/.test(image))) {
+    throw new Refusal(400, "bad-image", "An image is attached by the address of its asset.");
+  }
+  if (text.trim() === "" && images.length === 0) throw new Refusal(400, "empty", "There is nothing to send.");
   if (text.length > MAX_TEXT_CHARS) {
     throw new Refusal(
       413,
@@ -229,20 +293,72 @@ async function sent(host, id, body) {
       `This message has ${text.length} characters; one message may have ${MAX_TEXT_CHARS}. Send it in parts.`,
     );
   }
+  return images.length > 0 ? { text, images } : { text };
+}
+
+async function sent(host, id, body) {
+  const conversation = found(host, id);
+  const asked = questionOf(body);
   const known = alreadyAsked(host, conversation, body.chatId);
   if (known) return known;
+  return ask(host, conversation, conversation.count, asked, body);
+}
+
+/** Keeps a question as message `n` with an answer to come, the last two of the conversation, and asks the model. */
+function ask(host, conversation, n, asked, body, kept = []) {
+  const { id } = conversation;
   const now = Date.now();
-  const n = conversation.count;
-  const question = { n, role: "user", text, at: now, state: "done" };
+  const question = { n, role: "user", ...asked, at: now, state: "done" };
   const answer = pendingAnswer(id, n + 1, modelOf(body, conversation), body.chatId, now);
   const next = { ...conversation, model: answer.model, updatedAt: now, count: n + 2 };
-  if (!next.titled && n === 0) next.title = titleOf(text);
+  if ("reasoning" in body) next.reasoning = levelOf(body.reasoning);
+  if (!next.titled && n === 0) next.title = titleOf(asked.text) ?? next.title;
   keepTogether(host, conversation, [
+    ...kept,
     [messageKey(id, n), question],
     [messageKey(id, n + 1), answer],
     [`c:${id}`, next],
   ]);
+  // Only now: what is beyond the count is not shown, whatever happens here.
+  for (let gone = n + 2; gone < conversation.count; gone++) host.store.delete(messageKey(id, gone));
   return answered(host, next, answer);
+}
+
+/** Asks an earlier question anew, in other words. What followed it is kept aside, to be brought back by `unedit`. */
+async function edited(host, id, body) {
+  const conversation = found(host, id);
+  const asked = questionOf(body);
+  const known = alreadyAsked(host, conversation, body.chatId);
+  if (known) return known;
+  const { n } = body;
+  const old = Number.isInteger(n) && n >= 0 && n < conversation.count ? host.store.get(messageKey(id, n)) : null;
+  if (old?.role !== "user") throw new Refusal(400, "not-a-question", "Only a message of yours can be edited.");
+  const messages = messagesOf(host, conversation).filter((message) => message.n >= n);
+  const aside = { at: Date.now(), from: n, count: conversation.count, messages };
+  return ask(host, conversation, n, asked, body, [[`e:${id}`, aside]]);
+}
+
+function unedited(host, id) {
+  const conversation = found(host, id);
+  const aside = host.store.get(`e:${id}`);
+  if (!aside) throw new Refusal(409, "nothing-to-undo", "This edit cannot be undone any more.");
+  if (host.store.get(messageKey(id, conversation.count - 1))?.state === "pending") {
+    throw new Refusal(409, "busy", "An answer is still being written here. Stop it, or wait for its end.");
+  }
+  const next = { ...conversation, count: aside.count, updatedAt: Date.now() };
+  // The space it takes is needed for what it holds.
+  host.store.delete(`e:${id}`);
+  try {
+    keepTogether(host, conversation, [
+      ...aside.messages.map((message) => [messageKey(id, message.n), message]),
+      [`c:${id}`, next],
+    ]);
+  } catch (error) {
+    host.store.put(`e:${id}`, aside);
+    throw error;
+  }
+  for (let gone = aside.count; gone < conversation.count; gone++) host.store.delete(messageKey(id, gone));
+  return { conversation: next, messages: messagesOf(host, next) };
 }
 
 async function retried(host, id, body) {
@@ -260,6 +376,7 @@ async function retried(host, id, body) {
     answer.previous = kept;
   }
   const next = { ...conversation, model: answer.model, updatedAt: now, count: n + 1 };
+  if ("reasoning" in body) next.reasoning = levelOf(body.reasoning);
   keepTogether(host, conversation, [
     [messageKey(id, n), answer],
     [`c:${id}`, next],
@@ -311,8 +428,13 @@ function keepTogether(host, before, writes) {
 async function answered(host, conversation, pending) {
   const key = messageKey(conversation.id, pending.n);
   const messages = messagesOf(host, conversation)
-    .filter((message) => message.n < pending.n && message.text !== "")
-    .map((message) => ({ role: message.role, content: message.text }));
+    .filter((message) => message.n < pending.n && (message.text !== "" || message.images))
+    .map(({ role, text, images, replay }) => ({
+      role,
+      content: text,
+      ...(images ? { images } : {}),
+      ...(replay ? { replay } : {}),
+    }));
 
   let message = pending;
   // The first words are kept at once; from then on there is a pause between two writes.
@@ -345,7 +467,12 @@ async function answered(host, conversation, pending) {
 
   let result;
   try {
-    const run = host.llm.stream({ messages, model: pending.model, stream: { chatId: pending.chatId, name: "answer" } });
+    const run = host.llm.stream({
+      messages,
+      model: pending.model,
+      ...(conversation.reasoning ? { reasoning: conversation.reasoning } : {}),
+      stream: { chatId: pending.chatId, name: "answer" },
+    });
     for await (const part of run) {
       if (part.delta) message = { ...message, text: message.text + part.delta };
       if (part.thinking) message = { ...message, thinking: (message.thinking ?? "") + part.thinking };
@@ -358,7 +485,7 @@ async function answered(host, conversation, pending) {
   over = true;
   if (timer !== null && typeof clearTimeout === "function") clearTimeout(timer);
 
-  const ended = endedWith(message, outcomeOf(message, result));
+  const ended = endedWith({ ...message, ...factsOf(result) }, outcomeOf(message, result));
   // Without a choice the engine picked the model: the answer says which one it was.
   if (!ended.model && typeof result.model === "string" && result.model !== "error") ended.model = result.model;
   if (!stillOurs(host, key, pending)) {
@@ -371,6 +498,21 @@ async function answered(host, conversation, pending) {
   } catch (error) {
     return { conversation, message: { ...ended, unsaved: reasonOf(error) } };
   }
+}
+
+/** What is worth keeping beside an answer's text: what it cost, how long it thought, what its model wants to see again. */
+function factsOf(result) {
+  const facts = {};
+  const { input, output, cacheRead, cacheWrite, costTotal, priced } = result.usage ?? {};
+  if (input > 0 || output > 0) {
+    const tokensIn = (input ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0);
+    // A price that is not known is not nothing.
+    facts.usage = { tokensIn, tokensOut: output ?? 0, cost: priced ? costTotal : null };
+  }
+  if (result.reasoningTimeMs > 0) facts.thoughtMs = result.reasoningTimeMs;
+  if (result.replay && JSON.stringify(result.replay).length <= MAX_REPLAY_CHARS) facts.replay = result.replay;
+  if (typeof result.errorInfo?.kind === "string") facts.errorKind = result.errorInfo.kind;
+  return facts;
 }
 
 function stillOurs(host, key, pending) {
