@@ -34,6 +34,7 @@ impl Bench {
 
     /// The `connection/model` to ask for. The model list has been fetched, so that all further requests are asked for.
     fn model(&self, provider: Provider) -> String {
+        self.llmock.reset();
         let id = self
             .lab
             .connect(provider.name, provider.api, &self.llmock.at(provider.base), json!({}));
@@ -180,8 +181,9 @@ fn a_stalled_stream_can_be_stopped() {
     }
 }
 
-/// What is asked once of each format, in turn, with the fault that it meets.
-fn faults() -> Vec<(String, Value)> {
+/// What each provider is asked, in turn, with the fault that it meets; streams break behind the second word.
+fn faults(provider: Provider) -> Vec<(String, Value)> {
+    let at = provider.before + 2;
     let mut all = Vec::new();
     for status in [429, 503] {
         let fault = json!({"type": "fail", "status": status, "retry_after": 1, "times": 2});
@@ -191,10 +193,10 @@ fn faults() -> Vec<(String, Value)> {
         all.push((format!("a {status}"), json!({"type": "fail", "status": status})));
     }
     for kind in CUTS {
-        let fault = json!({"type": "stream_fault", "kind": kind, "after_chunks": 5});
+        let fault = json!({"type": "stream_fault", "kind": kind, "after_chunks": at});
         all.push((format!("a stream: {kind}"), fault));
     }
-    let stall = json!({"type": "stream_fault", "kind": "stall", "after_chunks": 5, "stall_seconds": 1.2});
+    let stall = json!({"type": "stream_fault", "kind": "stall", "after_chunks": at, "stall_seconds": 1.2});
     all.push(("a stream: stall".into(), stall));
     all.push(("a delay".into(), json!({"type": "delay", "seconds": 0.5})));
     all.push((
@@ -225,11 +227,10 @@ struct Told {
     may_help: Vec<String>,
 }
 
-fn meet(bench: &Bench, provider: Provider, model: &str, faults: &[(String, Value)]) -> Told {
+fn meet(bench: &Bench, provider: Provider, model: &str) -> Told {
     let (mut lines, mut may_help) = (Vec::new(), Vec::new());
-    for (name, fault) in faults {
+    for (name, mut fault) in faults(provider) {
         let only = json!({"path": provider.asked_at});
-        let mut fault = fault.clone();
         fault["match"] = only.clone();
         bench
             .llmock
@@ -269,18 +270,17 @@ fn the_verdict_of_llmock() {
         .into_iter()
         .map(|provider| (provider, bench.model(provider)))
         .collect();
-    let faults = faults();
     // All providers at once: what llmock is told is for one path each.
     let told: Vec<Told> = std::thread::scope(|scope| {
         let all = connected.iter().map(|(provider, model)| {
-            let (bench, faults) = (&bench, &faults);
-            scope.spawn(move || meet(bench, *provider, model, faults))
+            let bench = &bench;
+            scope.spawn(move || meet(bench, *provider, model))
         });
         let all: Vec<_> = all.collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
     let lines: Vec<&str> = told.iter().flat_map(|told| &told.lines).map(String::as_str).collect();
-    let many = PROVIDERS.len();
+    let (many, each) = (PROVIDERS.len(), faults(PROVIDERS[0]).len());
     let alone = bench.llmock.verdict();
     let report = bench.llmock.report(&[]);
     eprintln!("{}\n\n{}", lines.join("\n"), report.out);
@@ -296,9 +296,9 @@ fn the_verdict_of_llmock() {
         ("warning no_read_timeout".to_owned(), many),
     ]);
     assert_eq!(findings(&alone), wanted, "{}", report.out);
-    assert_eq!(alone["calls"], faults.len() * many, "{}", report.out);
+    assert_eq!(alone["calls"], each * many, "{}", report.out);
     // The two with Retry-After took three attempts each.
-    assert_eq!(alone["attempts"], (faults.len() + 4) * many, "{}", report.out);
+    assert_eq!(alone["attempts"], (each + 4) * many, "{}", report.out);
     assert!(!report.ok, "{}", report.out);
 
     bench.llmock.clear_script();
@@ -318,7 +318,7 @@ fn the_verdict_of_llmock() {
         "{}",
         report.out
     );
-    assert_eq!(tried["calls"], faults.len() * many, "{}", report.out);
+    assert_eq!(tried["calls"], each * many, "{}", report.out);
 }
 
 /// A provider that is down for good is asked a few times, as it said, and then the person is told.
