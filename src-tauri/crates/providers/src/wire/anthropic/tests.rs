@@ -324,7 +324,10 @@ fn calls_in_the_conversation_have_tools_also_when_none_may_be_called() {
     let items = [user("a"), Item::Model(&turn), Item::Tools(&replies)];
     let given = ask("claude-sonnet-4-5", json!({"cache": {"retention": "short"}}));
     let body = given.body_of(&items, None);
-    assert_eq!(body["tools"], json!([{"name": "look", "input_schema": {"type": "object"}}]));
+    assert_eq!(
+        body["tools"],
+        json!([{"name": "look", "input_schema": {"type": "object"}}])
+    );
     assert_eq!(body["tool_choice"], json!({"type": "none"}));
     let body = given.choosing(None).body_of(&items, None);
     assert_eq!(body["tools"][0]["description"], "looks");
@@ -470,4 +473,27 @@ fn headers_and_key() {
     };
     assert_eq!(name, "x-api-key");
     assert_eq!(Anthropic.page("any"), "messages");
+}
+
+proptest::proptest! {
+    /// A replay is foreign: its marks may say anything, and no word of the text is lost or said twice.
+    #[test]
+    fn thinking_anywhere_leaves_the_text_whole(text in "[aé🦋]{0,8}", places in proptest::collection::vec(0u64..40, 0..5)) {
+        let thinking = places.iter().map(|after| Thought {
+            text: "t".into(),
+            mark: json!({"signature": "s", "after": after}),
+        });
+        let turn = ModelTurn {
+            text: text.clone(),
+            thinking: thinking.collect(),
+            calls: Vec::new(),
+        };
+        let sent = messages(&ask("claude-sonnet-4-5", json!({})), &[user("a"), Item::Model(&turn), user("b")]);
+        let blocks = sent[1]["content"].as_array().cloned().unwrap_or_default();
+        let said: String = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+        let thought = blocks.iter().filter(|block| block["type"] == "thinking").count();
+        if !(text.is_empty() && places.is_empty()) {
+            assert_eq!((said, thought), (text, places.len()));
+        }
+    }
 }

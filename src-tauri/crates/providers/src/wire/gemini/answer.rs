@@ -19,22 +19,29 @@ pub(super) struct Candidates {
 impl Reader for Candidates {
     fn read(
         &mut self,
-        name: &str,
+        _name: &str,
         value: &Value,
         progress: &mut Progress,
         out: &mut Vec<Event>,
     ) -> Result<Next, Wrong> {
-        if let Value::Array(list) = value {
-            for part in list {
-                if part.get("error").is_some_and(|error| !error.is_null()) {
-                    return Err(Wrong::Reported(part.clone()));
-                }
-                if part.is_object() {
-                    self.read(name, part, progress, out)?;
+        match value {
+            // Some gateways put the list that they get into one event.
+            Value::Array(list) => {
+                for part in list {
+                    if part.get("error").is_some_and(|error| !error.is_null()) {
+                        return Err(Wrong::Reported(part.clone()));
+                    }
+                    self.answer(part, progress, out)?;
                 }
             }
-            return Ok(Next::More);
+            value => self.answer(value, progress, out)?,
         }
+        Ok(Next::More)
+    }
+}
+
+impl Candidates {
+    fn answer(&mut self, value: &Value, progress: &mut Progress, out: &mut Vec<Event>) -> Result<(), Wrong> {
         progress.set_id(word(value, "responseId"));
         progress.set_model(word(value, "modelVersion"));
         if let Some(usage) = value.get("usageMetadata") {
@@ -57,25 +64,22 @@ impl Reader for Candidates {
                         .and_then(Value::as_str);
                     Err(Wrong::Refused(because("a filter blocked the request", reason, more)))
                 }
-                None => Ok(Next::More),
+                None => Ok(()),
             };
         };
         if candidate
             .get("index")
             .is_some_and(|index| *index != 0 && index.is_u64())
         {
-            return Ok(Next::More);
+            return Ok(());
         }
         let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
         for part in parts.into_iter().flatten() {
             self.part(part, progress, out);
         }
-        self.finish(candidate, progress)?;
-        Ok(Next::More)
+        self.finish(candidate, progress)
     }
-}
 
-impl Candidates {
     fn part(&mut self, part: &Value, progress: &mut Progress, out: &mut Vec<Event>) {
         let signature = part
             .get("thoughtSignature")

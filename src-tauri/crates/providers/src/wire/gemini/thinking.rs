@@ -105,8 +105,8 @@ pub(super) fn config(asking: &Asking<'_>, model: Model) -> Option<Value> {
 /// The level whose budget this is, for models that know levels only.
 fn level_of(tokens: u64) -> Level {
     match tokens {
-        ..=2048 => Level::Low,
-        ..=8192 => Level::Medium,
+        0..=2048 => Level::Low,
+        2049..=8192 => Level::Medium,
         _ => Level::High,
     }
 }
