@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::Engine;
 use crate::activity::line;
 use crate::generate::BYTES_PER_TOKEN;
+use crate::spend::{Truth, What};
 
 /// Texts of one request.
 const TEXTS: usize = 2048;
@@ -36,13 +37,22 @@ impl Engine {
         }
         let endpoint = self.endpoint(&account, &row)?;
         let app = context.chain.iter().rev().find_map(|c| c.app()).cloned();
+        let asked = model.as_deref().unwrap_or(providers::EMBEDDING_MODEL);
+        self.may_use(&account, app.as_ref(), &format!("{}/{asked}", row.id))?;
+        let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
+        self.learn_price(context, &account, &endpoint, asked).await;
+        let reserved = self
+            .spend()
+            .reserve(context, &endpoint, asked, What::Embeddings { bytes })?;
         if let Some(app) = &app {
             let budgets = self.plugins().budgets();
-            budgets.before(&account, app, Spend::Tokens, 0)?;
-            budgets.before(&account, app, Spend::ModelCalls, 1)?;
+            let left = budgets.before(&account, app, Spend::Tokens, 0);
+            if let Err(why) = left.and_then(|()| budgets.before(&account, app, Spend::ModelCalls, 1)) {
+                reserved.settle(Truth::Nothing);
+                return Err(why);
+            }
             // Servers rarely say how many tokens a text had.
-            let bytes: usize = texts.iter().map(String::len).sum();
-            budgets.add(&account, app, Spend::Tokens, (bytes as u64).div_ceil(BYTES_PER_TOKEN));
+            budgets.add(&account, app, Spend::Tokens, bytes.div_ceil(BYTES_PER_TOKEN));
         }
         let target = format!("{}/{}", row.id, model.as_deref().unwrap_or("embeddings"));
         let began = Instant::now();
@@ -51,12 +61,17 @@ impl Engine {
             ..line(context, "model", target, "running")
         });
         let found = providers::embed(context, self.net(), &endpoint, model.as_deref(), &texts).await;
+        let cost = reserved.settle(match &found {
+            Ok(_) => Truth::Embeddings { tokens: None },
+            Err(_) => Truth::Nothing,
+        });
         let detail = found.as_ref().err().map(ToString::to_string);
         let end = ActivityEnd {
             outcome: if found.is_ok() { "done" } else { "failed" },
             ms: began.elapsed().as_millis() as u64,
             detail: detail.as_deref(),
             model: model.as_deref(),
+            cost,
             ..ActivityEnd::default()
         };
         self.activity().finish(line, &end);

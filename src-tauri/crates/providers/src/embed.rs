@@ -15,11 +15,11 @@ use crate::{Endpoint, ProviderError, ProviderErrorKind};
 
 /// Most texts in one request; what the largest public server takes.
 pub const MAX_TEXTS: usize = 2048;
-/// How much of each text is sent, in characters, how long it may take, and the model when none is named (contract
-/// section 4.4).
+/// The model when none is named (contract section 4.4).
+pub const EMBEDDING_MODEL: &str = "text-embedding-3-small";
+/// How much of each text is sent, in characters, and how long it may take (contract section 4.4).
 const MAX_TEXT: usize = 8000;
 const PATIENCE: Duration = Duration::from_secs(20);
-const MODEL: &str = "text-embedding-3-small";
 /// Largest answer accepted, in bytes: 2048 texts of 4096 numbers of some 14 characters.
 const MAX_ANSWER: usize = 128 << 20;
 /// Most numbers for one text. The largest public model gives 4096.
@@ -35,7 +35,7 @@ pub async fn embed(
     texts: &[String],
 ) -> Result<Vec<Vec<f64>>, ProviderError> {
     let model = model.map(str::trim).filter(|model| !model.is_empty());
-    let model = model.map_or(MODEL, |model| endpoint.bare(model));
+    let model = model.map_or(EMBEDDING_MODEL, |model| endpoint.bare(model));
     let blame = Blame {
         name: endpoint.name.clone(),
         model: Some(model.to_owned()),

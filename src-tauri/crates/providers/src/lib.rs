@@ -37,7 +37,7 @@ pub use answer::{Answer, Event, GenerateResult, Usage};
 pub use chat::{EventStream, chat};
 pub use converse::{MAX_ROUNDS, converse};
 pub use decode::{StreamDecode, StreamDecoder};
-pub use embed::{MAX_TEXTS, embed};
+pub use embed::{EMBEDDING_MODEL, MAX_TEXTS, embed};
 pub use endpoint::{Endpoint, Limits, is_local, normal_base};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use formats::{

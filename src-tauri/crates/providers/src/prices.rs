@@ -79,6 +79,9 @@ struct Table {
 struct Provider {
     /// As presets are called.
     id: String,
+    /// Other presets of the same provider.
+    #[serde(default)]
+    also: Vec<String>,
     hosts: Vec<String>,
     /// What the provider writes before the names of its own models, and takes without, too.
     #[serde(default)]
@@ -177,7 +180,10 @@ fn provider(endpoint: &Endpoint) -> Option<&'static Provider> {
         .find(|p| p.hosts.iter().any(|known| known == host));
     by_host.or_else(|| {
         let preset = endpoint.preset.as_deref()?;
-        table.providers.iter().find(|p| p.id == preset)
+        table
+            .providers
+            .iter()
+            .find(|p| p.id == preset || p.also.iter().any(|id| id == preset))
     })
 }
 

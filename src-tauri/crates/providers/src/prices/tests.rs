@@ -37,6 +37,25 @@ fn the_table_that_ships_is_whole() {
 }
 
 #[test]
+fn the_table_knows_providers_by_their_presets() {
+    let table = TABLE.as_ref().unwrap();
+    for id in table.providers.iter().flat_map(|p| p.also.iter().chain([&p.id])) {
+        let preset = crate::presets().iter().find(|preset| preset.id == id);
+        let preset = preset.unwrap_or_else(|| panic!("{id} is no preset"));
+        let by_host = provider(&at(preset.base_url, None)).map(|p| &p.id);
+        assert_eq!(
+            by_host,
+            provider(&at("https://gateway.example", Some(id))).map(|p| &p.id)
+        );
+        assert!(by_host.is_some(), "{id}");
+    }
+    assert_eq!(
+        input("https://gateway.example", Some("openai-responses"), "gpt-4o"),
+        Some(2.5)
+    );
+}
+
+#[test]
 fn names_are_matched_whole() {
     let url = "https://api.openai.com/v1";
     for (model, want) in [
