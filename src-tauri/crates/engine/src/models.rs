@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use db::ConnectionRow;
 use parking_lot::Mutex;
 use policy::{AccountId, CallContext};
-use providers::{Api, Endpoint};
+use providers::{Api, Endpoint, ModelInfo};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -26,7 +26,7 @@ pub struct Listed {
     pub connection: String,
     pub connection_name: String,
     pub id: String,
-    pub context_window: Option<u64>,
+    pub info: ModelInfo,
 }
 
 impl Listed {
@@ -74,17 +74,22 @@ impl Engine {
         row: &ConnectionRow,
         fresh: bool,
     ) -> Result<Vec<Listed>, String> {
-        let listed = |id: &str, context_window: Option<u64>| Listed {
+        let listed = |info: ModelInfo| Listed {
             connection: row.id.clone(),
             connection_name: row.name.clone(),
-            id: id.to_owned(),
-            context_window,
+            id: info.id.clone(),
+            info,
         };
         if let Some(names) = row.models.as_array() {
             return Ok(names
                 .iter()
                 .filter_map(Value::as_str)
-                .map(|id| listed(id, None))
+                .map(|id| {
+                    listed(ModelInfo {
+                        id: id.to_owned(),
+                        ..ModelInfo::default()
+                    })
+                })
                 .collect());
         }
         let slot = (account.clone(), row.id.clone());
@@ -99,10 +104,7 @@ impl Engine {
                 .await
                 .map(|list| {
                     self.spend().note_listed(account, &row.id, list.prices);
-                    list.models
-                        .iter()
-                        .map(|m| listed(&m.id, m.context_window))
-                        .collect::<Vec<_>>()
+                    list.models.into_iter().map(listed).collect::<Vec<_>>()
                 })
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error),

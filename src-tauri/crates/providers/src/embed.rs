@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::answer::cut_chars;
 use crate::error::{Blame, error_in};
 use crate::http_in::{Ask, Asked, is_web_page, read_body};
+use crate::media::openai_side;
 use crate::{Endpoint, ProviderError, ProviderErrorKind};
 
 /// Most texts in one request; what the largest public server takes.
@@ -49,10 +50,11 @@ pub async fn embed(
         return Err(blame.error(ProviderErrorKind::Unusable, what));
     }
     let ctx = ctx.clone().within(PATIENCE);
+    let side = openai_side(endpoint);
     let ask = Ask {
         ctx: &ctx,
         net,
-        endpoint,
+        endpoint: &side,
         blame: &blame,
         purpose: "embeddings",
     };

@@ -110,6 +110,12 @@ impl Endpoint {
         self.at(&base, page)
     }
 
+    /// The base address with its version and `more` behind it.
+    pub(crate) fn below_version(&self, more: &str) -> Url {
+        let base = normal_base(self.api, &self.base_url);
+        self.at(base.path().trim_end_matches('/'), more)
+    }
+
     fn at(&self, base: &str, page: &str) -> Url {
         let (path, query) = match page.split_once('?') {
             Some((path, query)) => (path, Some(query)),

@@ -1,4 +1,10 @@
-use std::collections::HashSet;
+//! Which models a server has, and what it says of them.
+
+pub(crate) mod beside;
+mod read;
+
+pub use read::likely_reasons;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +16,7 @@ use serde_json::Value;
 
 use crate::error::{Blame, error_in};
 use crate::http_in::{Ask, Asked, is_web_page, read_body};
-use crate::{Endpoint, Price, ProviderError, ProviderErrorKind};
+use crate::{Api, Endpoint, Price, ProviderError, ProviderErrorKind};
 
 /// How long a model list may take (contract section 8).
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -24,18 +30,29 @@ const MAX_MODELS: usize = 5_000;
 /// Longest model id accepted, in bytes; also the longest that settings keep (contract section 6).
 const MAX_ID: usize = 200;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A model, and what its server says of it. `None` is for what it does not say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ModelInfo {
     /// As the server wants it back.
     pub id: String,
-    /// In tokens, if the server says.
-    #[serde(default)]
+    /// In tokens, as the model is loaded where that is known, and otherwise what it was made for.
     pub context_window: Option<u64>,
+    /// A name for people, where there is one beside the id; at most 120 characters.
+    pub label: Option<String>,
+    /// Whether it can think before it answers.
+    pub reasoning: Option<bool>,
+    /// The levels of thinking it takes, in the words of [`crate::Level`], lowest first. Empty where they are not said.
+    pub reasoning_levels: Vec<String>,
+    /// Whether it takes images.
+    pub images: Option<bool>,
+    /// Whether it answers in words. Those that do not, such as models for embeddings, are at the list's end.
+    pub chat: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ModelList {
-    /// In the server's order, without repetitions.
+    /// In the server's order, without repetitions; those that do not answer in words are last.
     pub models: Vec<ModelInfo>,
     /// Entries without a usable id, and those beyond the 5,000 that are kept.
     pub skipped: usize,
@@ -44,9 +61,24 @@ pub struct ModelList {
     pub prices: Vec<(String, Price)>,
 }
 
-/// Asks a server for its models, with the key if there is one, within 15 seconds.
+/// Asks a server for its models, with the key if there is one, within 15 seconds. Ollama is asked about its first 32
+/// models one by one, and other servers at home about their model, if they have just one and do not say how much it takes;
+/// what that adds comes within 5 of those seconds or is left out.
 pub async fn list_models(ctx: &CallContext, net: &Net, endpoint: &Endpoint) -> Result<ModelList, ProviderError> {
-    list(&ctx.clone().within(PATIENCE), net, endpoint, "models").await
+    let ctx = ctx.clone().within(PATIENCE);
+    let mut found = list(&ctx, net, endpoint, "models").await?;
+    beside::complete(&ctx, net, endpoint, &mut found).await;
+    Ok(found)
+}
+
+/// The page of the list.
+fn page(api: Api) -> &'static str {
+    match api {
+        Api::AnthropicMessages => "models?limit=1000",
+        Api::GoogleGenerativeAi => "models?pageSize=1000",
+        Api::Ollama => "api/tags",
+        Api::OpenaiCompletions | Api::OpenaiResponses | Api::OpenaiText => "models",
+    }
 }
 
 pub(crate) async fn list(
@@ -69,7 +101,8 @@ pub(crate) async fn list(
     };
     let mut headers = HeaderMap::new();
     headers.insert(http::header::ACCEPT, HeaderValue::from_static("application/json"));
-    let (incoming, url) = match ask.send(Method::GET, "models", headers, Bytes::new()).await? {
+    endpoint.api.wire().headers(&mut headers);
+    let (incoming, url) = match ask.send(Method::GET, page(endpoint.api), headers, Bytes::new()).await? {
         Asked::Answer(incoming, url) => (incoming, url),
         Asked::Refusal(refusal) => return Err(blame.status(&refusal)),
     };
@@ -91,153 +124,8 @@ pub(crate) async fn list(
     if error_in(&value).is_some() {
         return Err(blame.in_answer(&value, &url));
     }
-    read_list(&value).ok_or_else(|| {
+    read::read_list(endpoint.api, &value).ok_or_else(|| {
         let what = format!("answered without a list of models (tried {url}); check the address");
         blame.error(ProviderErrorKind::NotTheApi, what)
     })
-}
-
-/// `None` when there is no list at all.
-fn read_list(value: &Value) -> Option<ModelList> {
-    let inside = ["data", "models", "result"]
-        .iter()
-        .map(|name| value.get(*name))
-        .find(|found| found.is_some())
-        .flatten();
-    let entries = match (value, inside) {
-        (Value::Array(entries), _) | (_, Some(Value::Array(entries))) => entries.as_slice(),
-        // Ollama without a single model says `"data": null`.
-        (_, Some(Value::Null)) => &[],
-        (_, Some(object)) => {
-            return read_list(
-                object
-                    .get("data")
-                    .or_else(|| object.get("models"))
-                    .filter(|list| list.is_array())?,
-            );
-        }
-        _ => return None,
-    };
-    let mut list = ModelList::default();
-    let mut seen = HashSet::new();
-    for entry in entries {
-        match read_id(entry) {
-            Some(id) if list.models.len() == MAX_MODELS && !seen.contains(&id) => list.skipped += 1,
-            Some(id) if seen.insert(id.clone()) => {
-                list.prices.extend(Price::listed(entry).map(|price| (id.clone(), price)));
-                list.models.push(ModelInfo {
-                    id,
-                    context_window: read_window(entry),
-                });
-            }
-            Some(_) => {}
-            None => list.skipped += 1,
-        }
-    }
-    Some(list)
-}
-
-fn read_id(entry: &Value) -> Option<String> {
-    let plain = |value: &Value| match value {
-        Value::String(text) => Some(text.trim().to_owned()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    };
-    let usable = |id: &String| !id.is_empty() && id.len() <= MAX_ID && !id.chars().any(char::is_control);
-    if let Value::String(_) = entry {
-        return plain(entry).filter(usable);
-    }
-    ["id", "name", "model", "key"]
-        .iter()
-        .filter_map(|name| plain(entry.get(*name)?))
-        .find(usable)
-}
-
-fn read_window(entry: &Value) -> Option<u64> {
-    [
-        "/context_length",
-        "/context_window",
-        "/max_model_len",
-        "/max_context_length",
-        "/context_size",
-        "/n_ctx",
-        "/meta/n_ctx",
-        "/top_provider/context_length",
-    ]
-    .iter()
-    .filter_map(|path| entry.pointer(path))
-    .filter_map(|value| value.as_u64().or_else(|| value.as_f64().map(|n| n as u64)))
-    .find(|tokens| (1..=100_000_000).contains(tokens))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn ids(value: Value) -> (Vec<String>, usize) {
-        let list = read_list(&value).unwrap();
-        (list.models.into_iter().map(|model| model.id).collect(), list.skipped)
-    }
-
-    #[test]
-    fn the_shapes_servers_send() {
-        let want = (vec!["a".to_owned(), "b".to_owned()], 0);
-        for value in [
-            json!({"object": "list", "data": [{"id": "a", "object": "model"}, {"id": "b", "created": null}]}),
-            json!([{"id": "a"}, {"id": "b"}]),
-            json!(["a", "b"]),
-            json!({"models": [{"name": "a"}, {"model": "b"}]}),
-            json!({"data": {"data": [{"id": "a"}, {"id": "b"}]}}),
-            json!({"data": [{"id": "a"}, {"id": "b"}, {"id": "a"}], "object": null}),
-        ] {
-            assert_eq!(ids(value.clone()), want, "{value}");
-        }
-        assert_eq!(ids(json!({"object": "list", "data": null})), (vec![], 0));
-    }
-
-    #[test]
-    fn bad_entries_are_skipped_and_counted() {
-        let value = json!({"data": [
-            {"id": ""}, {"id": null}, {}, null, 5, [], {"id": {"x": 1}}, {"id": "a\u{1}"}, {"id": "x".repeat(201)}, {"id": 7}, {"id": "", "name": "good"},
-        ]});
-        assert_eq!(ids(value), (vec!["7".to_owned(), "good".to_owned()], 9));
-    }
-
-    #[test]
-    fn a_list_without_end_is_cut() {
-        let names: Vec<String> = (0..MAX_MODELS + 7).map(|n| format!("m{n}")).collect();
-        let (ids, skipped) = ids(json!({ "data": names }));
-        assert_eq!((ids.len(), skipped), (MAX_MODELS, 7));
-    }
-
-    #[test]
-    fn no_list_is_no_empty_list() {
-        for value in [
-            json!({}),
-            json!("x"),
-            json!(5),
-            json!(null),
-            json!({"data": "x"}),
-            json!({"data": {}}),
-            json!({"status": "ok"}),
-        ] {
-            assert_eq!(read_list(&value), None, "{value}");
-        }
-    }
-
-    #[test]
-    fn context_windows_where_they_are_given() {
-        let value = json!([
-            {"id": "a", "context_length": 8192}, {"id": "b", "max_model_len": 4096.0}, {"id": "c", "context_length": -1}, {"id": "d", "context_length": "x"},
-        ]);
-        let windows: Vec<_> = read_list(&value)
-            .unwrap()
-            .models
-            .iter()
-            .map(|model| model.context_window)
-            .collect();
-        assert_eq!(windows, [Some(8192), Some(4096), None, None]);
-    }
 }

@@ -22,7 +22,7 @@ pub enum Picture {
 }
 
 /// The kinds that providers take, by their first bytes.
-fn kind(bytes: &[u8]) -> Option<&'static str> {
+pub(crate) fn kind(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),

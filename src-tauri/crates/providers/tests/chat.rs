@@ -468,7 +468,7 @@ async fn the_model_asked_for_is_the_model_sent() {
     let mut endpoint = server.endpoint();
     endpoint.models = vec![ModelInfo {
         id: "first".into(),
-        context_window: None,
+        ..ModelInfo::default()
     }];
     for named in [
         json!("c_test/org/model"),

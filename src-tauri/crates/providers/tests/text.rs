@@ -357,6 +357,27 @@ async fn a_server_that_does_not_answer_costs_two_seconds_and_no_answer() {
 }
 
 #[tokio::test]
+async fn a_server_that_comes_up_later_is_asked_again() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let mut endpoint = Endpoint::new("c_late", "Late", format!("http://{address}/v1").parse().unwrap());
+    endpoint.api = Api::OpenaiText;
+    let found = prompt_format(&context(), &net(), &endpoint, "llama3", None)
+        .await
+        .unwrap();
+    assert_eq!((found.id, found.source), ("llama3", FormatSource::Name));
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    let (context, net) = (context(), net());
+    let asked = prompt_format(&context, &net, &endpoint, "llama3", None);
+    let (_, connected) = futures::join!(
+        tokio::time::timeout(PATIENCE, asked),
+        tokio::time::timeout(PATIENCE, listener.accept())
+    );
+    assert!(connected.unwrap().is_ok());
+}
+
+#[tokio::test]
 async fn a_key_goes_to_its_own_address_only_when_a_template_is_asked_for() {
     let (old, new) = (
         with_template("/props", json!({})).await,

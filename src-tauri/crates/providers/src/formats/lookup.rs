@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method};
-use net::{Net, Outgoing, Reach};
+use net::{Net, NetError, Outgoing, Reach};
 use parking_lot::Mutex;
 use policy::CallContext;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest answer read, in bytes: the longest published templates have some 20 KB, and `/api/show` lists a model's
 /// licence beside them.
 const MAX_ANSWER: usize = 1 << 20;
-/// How long an answer is used, also one that there is none (contract section 4.3).
+/// How long an answer is used, also one that there is no template (contract section 4.3).
 const AGE: Duration = Duration::from_secs(60);
 /// Most answers kept; all are forgotten when there are more.
 const MAX_KEPT: usize = 500;
@@ -47,17 +47,21 @@ pub(super) async fn by_template(ctx: &CallContext, net: &Net, endpoint: &Endpoin
         return format.clone();
     }
     let ctx = ctx.clone().within(PATIENCE);
-    let found = match endpoint.preset.as_deref() {
+    let said = match endpoint.preset.as_deref() {
         Some("ollama") => show(&ctx, net, endpoint, model).await,
         Some("llamacpp" | "llama.cpp" | "koboldcpp") => props(&ctx, net, endpoint).await,
-        _ => {
-            let (props, show) = futures::join!(props(&ctx, net, endpoint), show(&ctx, net, endpoint, model));
-            props.or(show)
-        }
+        _ => match futures::join!(props(&ctx, net, endpoint), show(&ctx, net, endpoint, model)) {
+            (Said::Template(template), _) | (_, Said::Template(template)) => Said::Template(template),
+            (Said::Absent, Said::Absent) => Said::Absent,
+            _ => Said::Nothing,
+        },
     };
-    let format = found
-        .and_then(|template| detect::by_template(&template))
-        .map(Format::from);
+    let format = match said {
+        Said::Template(template) => detect::by_template(&template).map(Format::from),
+        Said::Nothing => None,
+        // It may be on its way up.
+        Said::Absent => return None,
+    };
     let mut known = KNOWN.lock();
     if known.len() >= MAX_KEPT {
         known.clear();
@@ -66,22 +70,25 @@ pub(super) async fn by_template(ctx: &CallContext, net: &Net, endpoint: &Endpoin
     format
 }
 
-async fn props(ctx: &CallContext, net: &Net, endpoint: &Endpoint) -> Option<String> {
-    let answer = ask(ctx, net, endpoint, Method::GET, "props", Bytes::new()).await?;
-    text(&answer, "chat_template")
+/// What became of asking for a template.
+enum Said {
+    Template(String),
+    /// The server has no such page, or no template, or does not answer in time.
+    Nothing,
+    /// No connection could be made.
+    Absent,
 }
 
-async fn show(ctx: &CallContext, net: &Net, endpoint: &Endpoint, model: &str) -> Option<String> {
+async fn props(ctx: &CallContext, net: &Net, endpoint: &Endpoint) -> Said {
+    ask(ctx, net, endpoint, Method::GET, "props", Bytes::new(), "chat_template").await
+}
+
+async fn show(ctx: &CallContext, net: &Net, endpoint: &Endpoint, model: &str) -> Said {
     let body = Bytes::from(json!({"model": model, "name": model}).to_string());
-    let answer = ask(ctx, net, endpoint, Method::POST, "api/show", body).await?;
-    text(&answer, "template")
+    ask(ctx, net, endpoint, Method::POST, "api/show", body, "template").await
 }
 
-fn text(answer: &Value, name: &str) -> Option<String> {
-    answer.get(name).and_then(Value::as_str).map(str::to_owned)
-}
-
-/// Errors are no news: the server speaks another dialect.
+/// The text `field` of the object that `page` answers.
 async fn ask(
     ctx: &CallContext,
     net: &Net,
@@ -89,21 +96,21 @@ async fn ask(
     method: Method,
     page: &str,
     body: Bytes,
-) -> Option<Value> {
-    let reach = Reach::Named(endpoint.origin().ok()?);
+    field: &str,
+) -> Said {
+    let Ok(origin) = endpoint.origin() else {
+        return Said::Nothing;
+    };
     let purpose = "prompt format";
-    let url = net
-        .check(ctx, &method, endpoint.below_root(page), &reach, purpose)
-        .ok()?;
+    let Ok(url) = net.check(ctx, &method, endpoint.below_root(page), &Reach::Named(origin), purpose) else {
+        return Said::Nothing;
+    };
     let shown = url.shown();
     let mut outgoing = Outgoing::new(method, url, purpose);
-    outgoing
-        .headers
-        .insert(ACCEPT, HeaderValue::from_static("application/json"));
+    let json = HeaderValue::from_static("application/json");
+    outgoing.headers.insert(ACCEPT, json.clone());
     if !body.is_empty() {
-        outgoing
-            .headers
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        outgoing.headers.insert(CONTENT_TYPE, json);
     }
     outgoing.body = body;
     outgoing.key = endpoint.key.clone();
@@ -112,10 +119,15 @@ async fn ask(
     outgoing.first_byte_timeout = PATIENCE;
     outgoing.idle_timeout = PATIENCE;
     outgoing.max_bytes = MAX_ANSWER as u64;
-    let incoming = net.send(ctx, outgoing).await.ok()?;
-    if !incoming.status.is_success() {
-        return None;
+    let incoming = match net.send(ctx, outgoing).await {
+        Ok(incoming) if incoming.status.is_success() => incoming,
+        Err(NetError::Connect { .. }) => return Said::Absent,
+        Ok(_) | Err(_) => return Said::Nothing,
+    };
+    let body = read_body(incoming, &shown, MAX_ANSWER).await.unwrap_or_default();
+    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+    match answer.get(field).and_then(Value::as_str) {
+        Some(template) => Said::Template(template.to_owned()),
+        None => Said::Nothing,
     }
-    let body = read_body(incoming, &shown, MAX_ANSWER).await.ok()?;
-    serde_json::from_slice(&body).ok()
 }

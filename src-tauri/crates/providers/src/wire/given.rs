@@ -81,7 +81,7 @@ pub(super) fn user(text: &str) -> Item<'_> {
 }
 
 /// JSON as a server gone wrong may send it: objects with these names (and some of them as texts), lists, numbers, nothing.
-pub(super) fn json_of(words: &[&'static str]) -> impl Strategy<Value = Value> + use<> {
+pub(crate) fn json_of(words: &[&'static str]) -> impl Strategy<Value = Value> + use<> {
     let words = words.to_vec();
     let name = proptest::sample::select(words.clone());
     let leaf = prop_oneof![

@@ -5,7 +5,7 @@ mod anthropic;
 mod completions;
 mod gemini;
 #[cfg(test)]
-mod given;
+pub(crate) mod given;
 mod ollama;
 mod responses;
 mod text;

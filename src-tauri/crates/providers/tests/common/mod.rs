@@ -108,7 +108,10 @@ impl Server {
 
     /// `answer` sees the whole request.
     pub async fn answering(answer: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), answer)
+    }
+
+    pub fn on(listener: TcpListener, answer: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         let (tell, closed) = mpsc::unbounded_channel();
         let (more, mut wanted) = mpsc::unbounded_channel::<Vec<u8>>();
         let (connections, heard) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
