@@ -1,7 +1,10 @@
 import { activityCalls } from "./api-activity";
+import { mediaCalls } from "./api-media";
+import { modelCalls } from "./api-models";
 import { type Plugin, pluginCalls, readPlugin } from "./api-plugins";
+import { spendCalls } from "./api-spend";
 import type { Backend, Method } from "./backend";
-import { type Loose, list, num, object, str } from "./read";
+import { list, num, object, str } from "./read";
 
 // Typed calls to `/v1`. Shapes follow the contract.
 
@@ -12,6 +15,13 @@ export interface Me {
 export type Theme = "system" | "light" | "dark";
 export interface Settings {
   model: string | null;
+  /** How hard models think unless an app says otherwise; null leaves it to the model. */
+  reasoning: string | null;
+  /** For pictures and speech; null takes the first there is. */
+  imageModel: string | null;
+  imageSize: string | null;
+  speechVoice: string | null;
+  speechSpeed: number | null;
   onboarded: boolean;
   theme: Theme;
 }
@@ -43,42 +53,6 @@ export interface Launch {
   version: string;
   repository: string;
 }
-export interface Connection {
-  id: string;
-  name: string;
-  api: string;
-  baseUrl: string;
-  hasKey: boolean;
-  keyKept: "keychain" | "run" | null;
-  local: boolean;
-}
-export interface Connections {
-  connections: Connection[];
-  keychain: { usable: boolean; reason: string };
-}
-export interface Preset {
-  id: string;
-  name: string;
-  baseUrl: string;
-  local: boolean;
-}
-export interface LocalServer {
-  name: string;
-  baseUrl: string;
-  models: string[];
-}
-export interface Model {
-  ref: string;
-  label: string;
-  modelId: string;
-  connectionName: string;
-  canned: boolean;
-}
-export interface Models {
-  models: Model[];
-  errors: { connection: string; connectionName: string; error: string }[];
-  default: string | null;
-}
 export interface Preview {
   id: string;
   name: string;
@@ -89,6 +63,23 @@ export interface Preview {
   installed: boolean;
   plugins: Plugin[];
 }
+export type {
+  Connection,
+  ConnectionInput,
+  Connections,
+  ErrorInfo,
+  Hello,
+  KeyStore,
+  Keys,
+  LocalServer,
+  Model,
+  Models,
+  Preset,
+  Price,
+  Providers,
+  Saved,
+} from "./api-models";
+
 /** A refusal or failure as the person gets to see it. `raw` is the whole cause, for copying. */
 export class CallError extends Error {
   constructor(
@@ -102,36 +93,20 @@ export class CallError extends Error {
   }
 }
 
+const some = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
+
 function readSettings(value: unknown): Settings {
   const v = object(value);
   return {
-    model: typeof v.model === "string" && v.model !== "" ? v.model : null,
+    model: some(v.model),
+    reasoning: some(v.reasoning),
+    imageModel: some(v.imageModel),
+    imageSize: some(v.imageSize),
+    speechVoice: some(v.speechVoice),
+    speechSpeed: num(v.speechSpeed),
     onboarded: v.onboarded === true,
     theme: v.theme === "light" || v.theme === "dark" ? v.theme : "system",
   };
-}
-
-function readConnection(v: Loose): Connection {
-  return {
-    id: str(v.id),
-    name: str(v.name) || str(v.baseUrl),
-    api: str(v.api),
-    baseUrl: str(v.baseUrl),
-    hasKey: v.hasKey === true,
-    keyKept: v.keyKept === "keychain" || v.keyKept === "run" ? v.keyKept : null,
-    local: v.local === true,
-  };
-}
-
-export interface ConnectionInput {
-  name?: string;
-  baseUrl?: string;
-  key?: string;
-}
-/** A saved connection, and what the engine wants said about it (where the key is kept, that one was forgotten). */
-export interface Saved {
-  connection: Connection;
-  notice: string;
 }
 
 export type Api = ReturnType<typeof api>;
@@ -163,10 +138,6 @@ export function api(backend: Backend) {
     throw new CallError(str(said.error), answer.status, typeof said.code === "string" ? said.code : null, raw);
   }
   const at = encodeURIComponent;
-  const saved = async (answer: Promise<unknown>): Promise<Saved> => {
-    const v = object(await answer);
-    return { connection: readConnection(object(v.connection)), notice: str(v.notice) };
-  };
 
   return {
     async users(): Promise<{ users: string[]; setup: boolean }> {
@@ -227,59 +198,6 @@ export function api(backend: Backend) {
         repository: str(engine.repository),
       };
     },
-    async connections(): Promise<Connections> {
-      const v = object(await call("GET", "/v1/settings/connections"));
-      const keychain = object(v.keychain);
-      return {
-        connections: list(v.connections).map(readConnection),
-        keychain: { usable: keychain.usable === true, reason: str(keychain.reason) },
-      };
-    },
-    addConnection: (input: ConnectionInput) => saved(call("POST", "/v1/settings/connections", input)),
-    changeConnection: (id: string, input: ConnectionInput) =>
-      saved(call("PATCH", `/v1/settings/connections/${at(id)}`, input)),
-    async removeConnection(id: string): Promise<void> {
-      await call("DELETE", `/v1/settings/connections/${at(id)}`);
-    },
-    setKey: (id: string, key: string) => saved(call("PUT", `/v1/settings/connections/${at(id)}/key`, { key })),
-    async forgetKey(id: string): Promise<void> {
-      await call("DELETE", `/v1/settings/connections/${at(id)}/key`);
-    },
-    async presets(): Promise<Preset[]> {
-      const v = object(await call("GET", "/v1/settings/providers"));
-      return list(v.presets).map((p) => ({
-        id: str(p.id),
-        name: str(p.name),
-        baseUrl: str(p.baseUrl),
-        local: p.local === true,
-      }));
-    },
-    async localServers(signal?: AbortSignal): Promise<LocalServer[]> {
-      const v = object(await call("GET", "/v1/settings/local-servers", undefined, signal));
-      return list(v.servers).map((s) => ({
-        name: str(s.name),
-        baseUrl: str(s.baseUrl),
-        models: Array.isArray(s.models) ? s.models.map((m) => (typeof m === "string" ? m : str(object(m).id))) : [],
-      }));
-    },
-    async models(signal?: AbortSignal): Promise<Models> {
-      const v = object(await call("GET", "/v1/models", undefined, signal));
-      return {
-        models: list(v.models).map((m) => ({
-          ref: str(m.ref),
-          label: str(m.label) || str(m.modelId),
-          modelId: str(m.modelId),
-          connectionName: str(m.connectionName),
-          canned: m.canned === true,
-        })),
-        errors: list(v.errors).map((e) => ({
-          connection: str(e.connection),
-          connectionName: str(e.connectionName),
-          error: str(e.error),
-        })),
-        default: typeof v.default === "string" && v.default !== "" ? v.default : null,
-      };
-    },
     async preview(box: string): Promise<Preview> {
       const v = object(await call("POST", "/v1/apps/import", { box }));
       return {
@@ -300,6 +218,9 @@ export function api(backend: Backend) {
     async removeApp(id: string): Promise<void> {
       await call("DELETE", `/v1/apps/${at(id)}`);
     },
+    ...modelCalls(call),
+    ...mediaCalls(call),
+    ...spendCalls(call),
     ...pluginCalls(call),
     ...activityCalls(call),
   };

@@ -13,6 +13,7 @@ import { showTheme } from "./theme";
 // The screens that a start does not need come when they are opened.
 const Settings = lazy(() => import("./screens/settings"));
 const Activity = lazy(() => import("./screens/activity/screen"));
+const Spending = lazy(() => import("./screens/spend/screen"));
 const Start = lazy(() => import("./screens/start").then((m) => ({ default: m.Start })));
 const AppFrame = lazy(() => import("./screens/app-frame").then((m) => ({ default: m.AppFrame })));
 
@@ -180,6 +181,8 @@ function Inside({ session, onSession, onSignedOut }: InsideProps) {
             />
           ) : route.screen === "activity" ? (
             <Activity app={route.app ?? ""} />
+          ) : route.screen === "spend" ? (
+            <Spending />
           ) : full && route.screen === "app" ? (
             <AppFrame key={route.id} id={route.id} />
           ) : (
@@ -207,7 +210,7 @@ function Header({ route, me, onSignedOut }: { route: Route; me: Me; onSignedOut(
       <span className="brand">{t.product}</span>
       <nav aria-label={t.nav.label}>
         {links.map(([label, to]) => (
-          <a key={label} href={writeRoute(to)} aria-current={route.screen === to.screen ? "page" : undefined}>
+          <a key={label} href={writeRoute(to)} aria-current={within(route) === to.screen ? "page" : undefined}>
             {label}
           </a>
         ))}
@@ -229,6 +232,9 @@ function Header({ route, me, onSignedOut }: { route: Route; me: Me; onSignedOut(
     </header>
   );
 }
+
+/** The part of the launcher that a screen belongs to. */
+const within = (route: Route): Route["screen"] => (route.screen === "spend" ? "activity" : route.screen);
 
 function skip() {
   const content = document.getElementById("content");

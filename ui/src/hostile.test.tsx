@@ -72,16 +72,73 @@ const answers: Record<string, unknown> = {
     engine: { version: HOSTILE },
   },
   "GET /v1/settings/connections": {
-    connections: [{ id: "c", name: HOSTILE, baseUrl: "javascript:globalThis.pwned=1", hasKey: true, keyKept: HOSTILE }],
-    keychain: { usable: false, reason: HOSTILE },
+    connections: [
+      {
+        id: "c",
+        name: HOSTILE,
+        preset: HOSTILE,
+        api: HOSTILE,
+        baseUrl: "javascript:globalThis.pwned=1",
+        finalUrl: HOSTILE,
+        hasKey: true,
+        keyKept: HOSTILE,
+        keyTrouble: HOSTILE,
+        promptFormat: { ...PROTO },
+      },
+    ],
+    keys: {
+      store: "keychain",
+      keychain: { usable: false, locked: true, reason: HOSTILE },
+      file: { path: HOSTILE, reason: HOSTILE },
+    },
   },
-  "GET /v1/settings/providers": { presets: [{ id: HOSTILE, name: HOSTILE, baseUrl: HOSTILE }] },
+  "GET /v1/settings/providers": {
+    presets: [
+      { id: HOSTILE, name: HOSTILE, baseUrl: HOSTILE, keyPage: `javascript:globalThis.pwned=1//${HOSTILE}` },
+      { id: "here", name: HOSTILE, baseUrl: HOSTILE, local: true },
+    ],
+    apis: [{ id: HOSTILE, name: HOSTILE }],
+  },
   "GET /v1/settings/local-servers": { servers: [{ name: HOSTILE, baseUrl: HOSTILE, models: [HOSTILE] }] },
+  "POST /v1/settings/connections/c/test": {
+    ok: false,
+    error: HOSTILE,
+    url: HOSTILE,
+    errorInfo: { kind: "key", provider: HOSTILE, model: HOSTILE, status: HOSTILE, window: HOSTILE, ...PROTO },
+  },
   "GET /v1/models": {
-    models: [{ ref: HOSTILE, label: HOSTILE, connectionName: HOSTILE, canned: false }],
+    models: [
+      { ref: HOSTILE, label: HOSTILE, connectionName: HOSTILE, canned: false },
+      {
+        ref: `c/${HOSTILE}`,
+        label: HOSTILE,
+        modelId: HOSTILE,
+        connectionName: HOSTILE,
+        contextWindow: HOSTILE,
+        priceSource: "__proto__",
+        pricing: { input: HOSTILE, ...PROTO },
+      },
+    ],
     errors: [{ connection: "c", connectionName: HOSTILE, error: HOSTILE }],
     default: HOSTILE,
   },
+  "GET app-models": { models: [HOSTILE, "__proto__"] },
+  "GET /v1/images/models": { models: [{ ref: HOSTILE, label: HOSTILE, connectionName: HOSTILE }], default: HOSTILE },
+  "POST /v1/images": { url: `javascript:globalThis.pwned=1//${HOSTILE}`, model: HOSTILE, cost: HOSTILE },
+  "GET /v1/audio/voices": { voices: [{ id: HOSTILE, name: HOSTILE, endpoint: HOSTILE }], default: HOSTILE },
+  "POST /v1/audio/speech": { dataUrl: `data:text/html,${HOSTILE}`, voice: HOSTILE },
+  "GET /v1/audio/speech/endpoints": {
+    endpoints: [{ id: HOSTILE, name: HOSTILE, baseUrl: HOSTILE, model: HOSTILE, voice: HOSTILE }],
+  },
+  "GET /v1/embeddings/config": { model: HOSTILE, connection: HOSTILE, available: true },
+  "POST /v1/embeddings/probe": { ok: false, error: HOSTILE },
+  "GET /v1/spend": {
+    today: { cost: HOSTILE, calls: 1 },
+    month: { cost: 1, calls: 2, unpricedCalls: 1 },
+    days: [{ day: HOSTILE, cost: 1, calls: 2, unpricedCalls: 1 }],
+    apps: [{ app: HOSTILE, cost: 1, calls: 1 }],
+  },
+  "GET /v1/spend/limits": { all: HOSTILE, apps: { [HOSTILE]: { day: { usd: 1 } }, ...PROTO } },
   "POST /v1/apps/import": { ...app, head: HOSTILE, plugins: [plugin] },
   "GET plugins": { plugins: [plugin], usage: { day: HOSTILE, modelCalls: { used: HOSTILE, limit: HOSTILE } } },
   "GET difference": {
@@ -113,7 +170,9 @@ const backend: Backend = {
         ? "GET difference"
         : path.startsWith("/v1/activity")
           ? "GET activity"
-          : `${method} ${path}`;
+          : path.startsWith("/v1/settings/app-models/")
+            ? "GET app-models"
+            : `${method} ${path.split("?")[0]}`;
     if (failing.has(key)) return Response.json({ error: HOSTILE, code: HOSTILE }, { status: 500 });
     return key in answers ? Response.json(answers[key]) : new Response(HOSTILE, { status: 404 });
   },
@@ -202,12 +261,48 @@ describe("hostile texts", () => {
     await expectOnlyText(12);
   });
 
-  it("in the settings, and in a failed test of a connection", async () => {
+  it("in the settings, and in what a connection said when it was asked to say hello", async () => {
     await show("#/settings/models");
-    await press("Test ");
-    await expectOnlyText(7);
+    await expectOnlyText(19);
+    await press("Say hello");
+    await expectOnlyText(23);
+    await press("Change ");
+    await expectOnlyText(24);
     await press("Edit ");
-    await expectOnlyText(5);
+    await expectOnlyText(14);
+  });
+
+  it("in the words of a connection that answers", async () => {
+    const failed = answers["POST /v1/settings/connections/c/test"];
+    answers["POST /v1/settings/connections/c/test"] = { ok: true, model: HOSTILE, url: HOSTILE, text: HOSTILE };
+    await show("#/settings/models");
+    await press("Say hello");
+    await expectOnlyText(22);
+    answers["POST /v1/settings/connections/c/test"] = failed;
+  });
+
+  it("in the services that can be connected", async () => {
+    await show("#/settings/models");
+    await press("Add a connection");
+    await expectOnlyText(24);
+    await press("Connect <img");
+    await expectOnlyText(21);
+  });
+
+  it("in speech and images, and what they answer", async () => {
+    await show("#/settings/speech");
+    await expectOnlyText(6);
+    await press("Make a picture");
+    await press("Play");
+    await press("Try it");
+    await expectOnlyText(8);
+  });
+
+  it("in the spending", async () => {
+    await show("#/spend");
+    await expectOnlyText(4);
+    await press("Change the limits: <img");
+    await expectOnlyText(4);
   });
 
   it("in the general settings", async () => {

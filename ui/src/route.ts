@@ -2,11 +2,15 @@ import { useSyncExternalStore } from "react";
 
 // Where in the launcher the person is. It lives in the address's hash, so that back, forward and reload work.
 
+export const SETTINGS_PAGES = ["models", "speech", "general"] as const;
+export type SettingsPage = (typeof SETTINGS_PAGES)[number];
+
 export type Route =
   | { screen: "home" }
   | { screen: "app"; id: string }
-  | { screen: "settings"; page: "models" | "general" }
-  | { screen: "activity"; app?: string };
+  | { screen: "settings"; page: SettingsPage }
+  | { screen: "activity"; app?: string }
+  | { screen: "spend" };
 
 /** A part of the hash as text; empty when it is missing or not one that we wrote. */
 function decoded(part: string | undefined): string {
@@ -21,7 +25,10 @@ export function readRoute(hash: string): Route {
   const parts = hash.replace(/^#\/?/, "").split("/");
   const id = decoded(parts[1]);
   if (parts[0] === "app") return id === "" ? { screen: "home" } : { screen: "app", id };
-  if (parts[0] === "settings") return { screen: "settings", page: parts[1] === "general" ? "general" : "models" };
+  if (parts[0] === "settings") {
+    return { screen: "settings", page: SETTINGS_PAGES.find((page) => page === parts[1]) ?? "models" };
+  }
+  if (parts[0] === "spend") return { screen: "spend" };
   if (parts[0] === "activity") return id === "" ? { screen: "activity" } : { screen: "activity", app: id };
   return { screen: "home" };
 }
@@ -34,6 +41,8 @@ export function writeRoute(route: Route): string {
       return `#/settings/${route.page}`;
     case "activity":
       return route.app === undefined ? "#/activity" : `#/activity/${encodeURIComponent(route.app)}`;
+    case "spend":
+      return "#/spend";
     case "home":
       return "#/";
   }

@@ -1,10 +1,17 @@
 // Every text of the launcher, in English. Functions take what varies; names in them come from apps and are shown as
 // text by the screens, never as markup.
 
+import * as media from "./en-media";
+import * as modelTexts from "./en-models";
+import { spend } from "./en-spend";
+
 const things = (n: number): string => (n === 1 ? "1 thing" : `${n} things`);
 const models = (n: number): string => (n === 1 ? "1 model" : `${n} models`);
 
 export const en = {
+  ...modelTexts,
+  ...media,
+  spend,
   product: "Chrysalis",
   common: {
     back: "Back",
@@ -211,8 +218,13 @@ export const en = {
   secrets: {
     title: "Secrets",
     intro: "The plugin can send them, but never read them.",
-    keychain: "They are kept in the system's keychain.",
-    run: "No keychain can be used here, so they live only until Chrysalis ends.",
+    kept: {
+      keychain: "They are kept in the system's keychain.",
+      encrypted: "They are kept in the file locked with your passphrase.",
+      file: "They are kept in the file that the server's configuration names.",
+      run: "They live only until Chrysalis ends; Settings, Models says why and changes it.",
+      none: "You are asked where to keep them.",
+    },
     origin: "Is sent only to",
     saved: "Saved",
     missing: "Not given yet",
@@ -285,6 +297,7 @@ export const en = {
   settings: {
     title: "Settings",
     models: "Models",
+    speech: "Speech and images",
     general: "General",
     defaultModel: "Model for apps",
     defaultHint: "Apps use this one unless you pick another in the app.",

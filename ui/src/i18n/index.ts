@@ -95,6 +95,16 @@ export function formatCost(dollars: number): string {
   }).format(dollars);
 }
 
+const price = new Intl.NumberFormat(locale, {
+  style: "currency",
+  currency: "USD",
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 6,
+});
+
+/** A price in US dollars as somebody set it: nothing of it is rounded away. */
+export const formatPrice = (dollars: number): string => price.format(dollars);
+
 /** How long something took. */
 export function formatTook(ms: number): string {
   const [value, unit] = ms < 1000 ? [ms, "millisecond"] : ms < 60_000 ? [ms / 1000, "second"] : [ms / 60_000, "minute"];

@@ -70,7 +70,7 @@ function words(error: unknown, desktop: boolean): Words {
 interface NoteProps {
   error: unknown;
   /** What happened, when the screen knows better than the cause does. The cause stays in the details. */
-  what?: string;
+  what?: string | undefined;
   kept?: string;
   todo?: string;
   retry?: () => void;

@@ -1,10 +1,11 @@
-import { type InputHTMLAttributes, type ReactNode, useId } from "react";
+import { type InputHTMLAttributes, type ReactNode, type Ref, useId } from "react";
 
 interface FieldProps extends Omit<InputHTMLAttributes<HTMLInputElement>, "id" | "onChange" | "value"> {
   label: string;
   hint?: ReactNode;
   value: string;
   onValue(value: string): void;
+  ref?: Ref<HTMLInputElement>;
 }
 
 /** A labelled input with its hint tied to it. */
@@ -50,6 +51,37 @@ export function Pick({ label, hint, value, onValue, children }: PickProps) {
       >
         {children}
       </select>
+      {hint ? (
+        <p className="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+interface LinesProps {
+  label: string;
+  hint?: ReactNode;
+  value: string;
+  onValue(value: string): void;
+  rows?: number;
+}
+
+/** A labelled text of several lines. */
+export function Lines({ label, hint, value, onValue, rows = 4 }: LinesProps) {
+  const id = useId();
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <textarea
+        id={id}
+        rows={rows}
+        value={value}
+        spellCheck={false}
+        onChange={(event) => onValue(event.target.value)}
+        aria-describedby={hint ? `${id}-hint` : undefined}
+      />
       {hint ? (
         <p className="hint" id={`${id}-hint`}>
           {hint}

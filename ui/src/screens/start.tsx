@@ -1,14 +1,16 @@
 import { useEffect, useRef, useState } from "react";
-import type { Connection, Connections, Launch, LocalServer, Me, Models, Saved } from "../api";
+import type { Connection, Connections, Launch, Me, Models, Providers, Saved } from "../api";
 import { t } from "../i18n";
-import { ConnectionForm } from "../parts/connection-form";
 import { ErrorNote } from "../parts/error";
-import { Field, Pick } from "../parts/field";
-import { ModelOptions } from "../parts/models";
+import { Field } from "../parts/field";
 import { Review } from "../parts/review";
 import { Foreign, oneLine } from "../parts/text";
 import { Tile } from "../parts/tile";
 import { useAct, useEngine, useLoaded } from "../state";
+import { AddConnection } from "./models/add";
+import { ConnectionForm } from "./models/form";
+import { LockedBanner } from "./models/keys";
+import { ModelPick } from "./models/picker";
 
 type Step = "name" | "model" | "app";
 const STEPS: Step[] = ["name", "model", "app"];
@@ -131,7 +133,7 @@ interface Connected {
 
 function ModelStep({ onNext }: { onNext(): void }) {
   const { api } = useEngine();
-  const servers = useLoaded<LocalServer[]>((a) => a.localServers());
+  const providers = useLoaded<Providers>((a) => a.providers());
   const connections = useLoaded<Connections>((a) => a.connections(), ["connections_changed"]);
   const [connected, setConnected] = useState<Connected | null>(null);
   const [chosen, setChosen] = useState("");
@@ -143,10 +145,6 @@ function ModelStep({ onNext }: { onNext(): void }) {
     setChosen(own[0]?.ref ?? "");
     setConnected({ notice, models: { ...models, models: own }, connection });
   };
-  const takeServer = (server: LocalServer) =>
-    void act.run(async () => {
-      await connectedTo(await api.addConnection({ name: server.name, baseUrl: server.baseUrl }));
-    });
   const takeDemo = () =>
     void act.run(async () => {
       await api.change({ model: "demo/canned" });
@@ -170,7 +168,8 @@ function ModelStep({ onNext }: { onNext(): void }) {
           <ConnectionForm
             key={problem.error}
             connection={connection}
-            keychain={connections.value?.keychain ?? null}
+            apis={providers.value?.apis ?? []}
+            keys={connections.value?.keys ?? null}
             onSaved={(saved) => void act.run(() => connectedTo(saved))}
           />
           <ErrorNote error={act.error} />
@@ -205,9 +204,7 @@ function ModelStep({ onNext }: { onNext(): void }) {
           </p>
         ) : null}
         {connected.models.models.length > 0 ? (
-          <Pick label={t.start.pickModel} value={chosen} onValue={setChosen}>
-            <ModelOptions models={connected.models.models} chosen={chosen} />
-          </Pick>
+          <ModelPick label={t.start.pickModel} models={connected.models.models} chosen={chosen} onChoose={setChosen} />
         ) : (
           <p>{t.settings.testEmpty}</p>
         )}
@@ -226,6 +223,7 @@ function ModelStep({ onNext }: { onNext(): void }) {
   return (
     <div className="stack loose">
       <p>{t.start.modelIntro}</p>
+      {connections.value ? <LockedBanner keys={connections.value.keys} onDone={connections.reload} /> : null}
       {connections.value && connections.value.connections.length > 0 ? (
         <section className="stack tight" aria-labelledby="already">
           <h2 id="already">{t.start.already}</h2>
@@ -251,34 +249,10 @@ function ModelStep({ onNext }: { onNext(): void }) {
           ))}
         </section>
       ) : null}
-      <section className="stack tight" aria-live="polite">
-        <h2>{servers.value?.length ? t.start.found : t.start.here}</h2>
-        {servers.value?.map((server) => (
-          <div key={server.baseUrl} className="line">
-            <div className="grow">
-              <p className="strong">
-                <Foreign text={server.name} longest={80} />
-              </p>
-              <p className="quiet mono">
-                <Foreign text={server.baseUrl} longest={120} /> · {t.start.serverModels(server.models.length)}
-              </p>
-            </div>
-            <button type="button" className="primary" disabled={act.busy} onClick={() => takeServer(server)}>
-              {t.start.use(oneLine(server.name, 40))}
-            </button>
-          </div>
-        ))}
-        {servers.loading ? <p className="quiet">{t.start.looking}</p> : null}
-        {servers.value?.length === 0 && !servers.loading ? <p className="quiet">{t.start.noneFound}</p> : null}
-        <ErrorNote error={servers.error} retry={servers.reload} />
-      </section>
-      <details className="panel" open={servers.value?.length === 0}>
-        <summary>{t.start.byAddress}</summary>
-        <ConnectionForm
-          keychain={connections.value?.keychain ?? null}
-          onSaved={(saved) => void act.run(() => connectedTo(saved))}
-        />
-      </details>
+      <AddConnection
+        keys={connections.value?.keys ?? null}
+        onSaved={(saved) => void act.run(() => connectedTo(saved))}
+      />
       <section className="stack tight">
         <h2>{t.start.demo}</h2>
         <p className="quiet">{t.start.demoHint}</p>

@@ -8,6 +8,7 @@ import { oneLine } from "../../parts/text";
 import { go } from "../../route";
 import { useAct, useEngine } from "../../state";
 import { type Names, NamesContext, useNamesFor } from "./names";
+import { ActivityTabs } from "./tabs";
 import { isRunning, kindWord, OneTrace, outcomeWord } from "./trace";
 import { byTrace, chainOf, merge } from "./tree";
 import "./activity.css";
@@ -69,6 +70,7 @@ export default function Activity({ app }: { app: string }) {
       <main id="content" className="stack">
         <div className="row wrap head">
           <h1 className="grow">{t.activity.title}</h1>
+          <ActivityTabs now="log" />
           <label className="switch">
             <input
               type="checkbox"

@@ -6,18 +6,19 @@ import { Field } from "../../parts/field";
 import { Icon } from "../../parts/icon";
 import { Foreign, oneLine } from "../../parts/text";
 import { useAct, useEngine, useLoaded } from "../../state";
+import { useKeySaving } from "../models/keys";
 
 /** The secrets that a plugin wants to send, each for one origin. What is saved never comes back to this page. */
 export function Secrets({ plugin, onChanged }: { plugin: Plugin; onChanged(): void }) {
   const id = useId();
   const connections = useLoaded((a) => (plugin.secrets.length > 0 ? a.connections() : Promise.resolve(null)));
-  const keychain = connections.value?.keychain.usable;
+  const keys = connections.value?.keys;
   if (plugin.secrets.length === 0) return null;
   return (
     <section className="stack tight" aria-labelledby={id}>
       <h4 id={id}>{t.secrets.title}</h4>
       <p className="quiet">
-        {t.secrets.intro} {keychain === undefined ? null : keychain ? t.secrets.keychain : t.secrets.run}
+        {t.secrets.intro} {keys ? t.secrets.kept[keys.store ?? "none"] : null}
       </p>
       {plugin.secrets.map((secret) => (
         // A new origin is a new question: what was typed for the old one goes.
@@ -30,12 +31,13 @@ export function Secrets({ plugin, onChanged }: { plugin: Plugin; onChanged(): vo
 function Secret({ plugin, secret, onChanged }: { plugin: Plugin; secret: PluginSecret; onChanged(): void }) {
   const { api } = useEngine();
   const act = useAct();
+  const { saving, dialog } = useKeySaving();
   const [value, setValue] = useState("");
   const [replacing, setReplacing] = useState(false);
   const name = oneLine(secret.name, 60);
   const save = () =>
     void act.run(async () => {
-      await api.saveSecret(plugin.globalId, secret.name, value, secret.origin);
+      await saving(() => api.saveSecret(plugin.globalId, secret.name, value, secret.origin));
       setValue("");
       setReplacing(false);
       onChanged();
@@ -134,6 +136,7 @@ function Secret({ plugin, secret, onChanged }: { plugin: Plugin; secret: PluginS
         </form>
       ) : null}
       <ErrorNote error={act.error} />
+      {dialog}
     </div>
   );
 }
