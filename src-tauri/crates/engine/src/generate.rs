@@ -294,6 +294,10 @@ impl Run {
             Target::Demo => DEMO.to_owned(),
             Target::Server(endpoint, id) => {
                 parsed.model = Some(id.clone());
+                if parsed.reasoning.is_none() {
+                    let set = self.engine.db().setting(&self.account, "reasoning").ok().flatten();
+                    parsed.reasoning = set.as_ref().and_then(Value::as_str).map(str::to_owned);
+                }
                 let what = What::Text {
                     bytes: bytes_of(&parsed, &tools),
                     max_tokens: parsed.preset_params.as_ref().and_then(|preset| preset.max_tokens),

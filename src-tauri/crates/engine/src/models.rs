@@ -35,7 +35,25 @@ impl Listed {
     }
 }
 
-type Lists = HashMap<(AccountId, String), (Instant, Result<Vec<Listed>, String>)>;
+/// Why a server gave no list.
+#[derive(Debug, Clone)]
+pub struct NoList {
+    /// For the person, addresses included.
+    pub whole: String,
+    /// For apps and plugins.
+    pub guest: String,
+}
+
+impl From<String> for NoList {
+    fn from(why: String) -> Self {
+        Self {
+            guest: why.clone(),
+            whole: why,
+        }
+    }
+}
+
+type Lists = HashMap<(AccountId, String), (Instant, Result<Vec<Listed>, NoList>)>;
 
 /// Model lists as the servers last gave them.
 #[derive(Default)]
@@ -73,7 +91,7 @@ impl Engine {
         account: &AccountId,
         row: &ConnectionRow,
         fresh: bool,
-    ) -> Result<Vec<Listed>, String> {
+    ) -> Result<Vec<Listed>, NoList> {
         let listed = |info: ModelInfo| Listed {
             connection: row.id.clone(),
             connection_name: row.name.clone(),
@@ -106,8 +124,11 @@ impl Engine {
                     self.spend().note_listed(account, &row.id, list.prices);
                     list.models.into_iter().map(listed).collect::<Vec<_>>()
                 })
-                .map_err(|error| error.to_string()),
-            Err(error) => Err(error),
+                .map_err(|error| NoList {
+                    whole: error.to_string(),
+                    guest: error.guest(),
+                }),
+            Err(error) => Err(error.into()),
         };
         self.model_lists()
             .0
@@ -123,7 +144,10 @@ impl Engine {
         account: &AccountId,
         row: &ConnectionRow,
     ) -> Result<String, String> {
-        let list = self.list_one(context, account, row, true).await?;
+        let list = self
+            .list_one(context, account, row, true)
+            .await
+            .map_err(|why| why.whole)?;
         let none = || format!("\"{}\" offers no models.", row.name);
         list.first().map(|model| model.id.clone()).ok_or_else(none)
     }
@@ -141,7 +165,9 @@ impl Engine {
         for (row, list) in rows.iter().zip(lists) {
             match list {
                 Ok(found) => models.extend(found),
-                Err(error) => errors.push(json!({"connection": row.id, "connectionName": row.name, "error": error})),
+                Err(error) => {
+                    errors.push(json!({"connection": row.id, "connectionName": row.name, "error": error.whole}))
+                }
             }
         }
         Ok((models, errors))
@@ -209,6 +235,7 @@ impl Engine {
             ),
             Some(row) => {
                 let why = self.list_one(context, account, row, false).await.err();
+                let why = why.map(|why| if app.is_some() { why.guest } else { why.whole });
                 Err(why.unwrap_or_else(|| format!("\"{}\" offers no models.", row.name)))
             }
         }
