@@ -246,3 +246,39 @@ fn mock_llm_reports_errors_within_a_stream() {
     let logged = lab.logged();
     assert!(logged.contains("/v7/chat/completions"), "{logged}");
 }
+
+/// Gemini's requests do not say "stream" in their body, so mock-llm answers them in one piece of JSON. Tools work all the
+/// same; its rules see that the call's answer went back as it should.
+#[test]
+fn mock_llm_answers_whole_where_a_stream_was_asked_for() {
+    let Some(mock) = MockLlm::start() else { return };
+    let lab = Lab::open(PROGRAM);
+    let says = |parts: Value| {
+        json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
+            "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 12}})
+    };
+    let rule = |matches: &str, content: Value| {
+        let response = json!({"status": 200, "content": content.to_string()});
+        json!({"path": "/v1beta/models/gemini-x:streamGenerateContent", "match": matches, "response": response})
+    };
+    let call = json!([{"functionCall": {"name": "get_weather", "args": {"city": "Lima"}}}]);
+    let told = "body.contents[-1].parts[0].functionResponse.name == 'get_weather' && query.alt == 'sse' \
+        && headers.\"x-goog-api-key\" == 'sk-test-of-a-test-0123456789' && query.key == `null`";
+    let models = json!({"models": [{"name": "models/gemini-x", "supportedGenerationMethods": ["generateContent"]}]});
+    mock.configure(&json!({"streaming": {"chunkSize": 50, "chunkIntervalMs": 1}, "rules": [
+        {"path": "/v1beta/models$", "method": "GET", "response": {"status": 200, "content": models.to_string()}},
+        rule("@", says(call)),
+        rule(told, says(json!([{"text": "Sunny, "}, {"text": "as always."}]))),
+    ]}));
+    let key = json!({"key": "sk-test-of-a-test-0123456789"});
+    let id = lab.connect("mock-llm", "google-generative-ai", &mock.at(""), key);
+    assert_eq!(lab.models(&id), ["gemini-x"]);
+    let answer = lab.ask(
+        &format!("{id}/gemini-x"),
+        "How is it in Lima?",
+        json!({"wantsTools": true}),
+    );
+    assert_eq!(answer.whole().text(), "Sunny, as always.");
+    assert_eq!(lab.calls(), [json!({"city": "Lima"})]);
+    assert_eq!(answer.result["usage"]["output"], 14, "{answer:?}");
+}
