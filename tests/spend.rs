@@ -9,6 +9,7 @@ const CODE: &str = r#"
 const ask = (model) => ({ model, messages: [{ role: "user", content: "hi" }], presetParams: { max_tokens: 100 } });
 export async function handleRoute(req, host) {
   if (req.path === "/ask") return { json: await host.llm.generate(ask(req.body.model)).catch((e) => ({ error: e.message })) };
+  if (req.path === "/embed") return { json: await host.llm.embed(req.body).catch((e) => ({ error: e.message })) };
   if (req.path === "/tools") {
     const tools = [{ name: "look", description: "Looks.", parameters: { type: "object", properties: {} } }];
     return { json: await host.llm.generate({ ...ask(), tools }).catch((e) => ({ error: e.message })) };
@@ -34,6 +35,9 @@ impl House {
 
     fn with(withheld: bool) -> Self {
         let model = ModelServer::start(move |seen, out| {
+            if seen.target.ends_with("/embeddings") {
+                return out.json(200, &json!({"data": [{"index": 0, "embedding": [0.5, 0.25]}]}));
+            }
             out.begin();
             let asked: Value = serde_json::from_str(&seen.body).unwrap_or_default();
             let answered = asked["messages"]
@@ -271,6 +275,43 @@ fn a_limit_holds_between_the_rounds_of_one_question() {
     assert_eq!(cut["errorInfo"]["kind"], "limit", "{cut}");
     assert_eq!(house.model.seen().len(), 1, "the second round was not sent");
     assert_eq!(house.today()["tokensOut"], 60, "the first one was paid");
+}
+
+#[test]
+fn vectors_of_texts_cost_too() {
+    let house = House::open();
+    let reference = format!("{}/vectors", house.connection);
+    let price = json!({"ref": reference, "pricing": {"input": 2, "output": 0}});
+    house.owner.send("PUT", "/v1/models/pricing", &price).ok();
+    let embed = |text: &str| {
+        let body = json!({"texts": [text], "model": reference});
+        house.owner.post("/v1/apps/alpha/embed", &body).ok()
+    };
+    assert_eq!(embed(&"four".repeat(100)), json!([[0.5, 0.25]]));
+    let today = house.today();
+    assert_eq!(
+        (&today["cost"], &today["tokensIn"], &today["pricedCalls"]),
+        (&json!(0.0002), &json!(100), &json!(1))
+    );
+    house.limit(&json!({"apps": {"alpha": {"day": {"usd": 0.0003}}}}));
+    let why = embed(&"four".repeat(100));
+    assert!(error(&why).contains("the app \"alpha\""), "{why}");
+    assert_eq!(
+        house
+            .model
+            .seen()
+            .iter()
+            .filter(|seen| seen.target.ends_with("/embeddings"))
+            .count(),
+        1
+    );
+    assert_eq!(embed(&"four".repeat(50)), json!([[0.5, 0.25]]), "what fits is asked");
+    let other = house.running.connect(&house.owner, &house.model.url(), None);
+    house
+        .owner
+        .send("PUT", "/v1/settings/app-models/alpha", &json!({"models": [other]}))
+        .ok();
+    assert!(error(&embed("x")).contains("may not use the model"));
 }
 
 #[test]
