@@ -293,7 +293,10 @@ impl Drop for Chat {
     /// An answer that nobody wants any more: closing the connection tells most servers, and some of those at home have to
     /// be told on a page of their own (contract section 4.3).
     fn drop(&mut self) {
-        let Some(page) = self.endpoint.api.wire().abort_page() else {
+        // KoboldCpp goes on writing after its listener has gone, whichever of its formats it was asked in.
+        let koboldcpp = self.endpoint.preset.as_deref() == Some("koboldcpp");
+        let page = self.endpoint.api.wire().abort_page();
+        let Some(page) = page.or(koboldcpp.then_some("api/extra/abort")) else {
             return;
         };
         if !matches!(self.stage, Stage::Open(_)) || !self.endpoint.is_local() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
 use futures::StreamExt;
@@ -522,4 +522,28 @@ async fn a_stopped_answer_is_marked() {
         (&json!("demo/canned"), &json!("So"), &json!(true))
     );
     assert!(json["genTimeMs"].is_u64() && json["usage"]["cacheRead"] == 0 && json["usage"]["priced"] == false);
+}
+
+#[tokio::test]
+async fn koboldcpp_is_told_to_stop() {
+    let mut server = Server::answering(|request| match request.split(' ').nth(1).unwrap_or_default() {
+        "/v1/chat/completions" => Reply {
+            pieces: events(&delta("Hi")).pieces,
+            hold: true,
+        },
+        _ => json_reply("200 OK", json!({"success": true})),
+    })
+    .await;
+    let mut endpoint = server.endpoint();
+    endpoint.preset = Some("koboldcpp".into());
+    let mut stream = chat(&context(), &net(), &endpoint, request());
+    assert_eq!(stream.next().await, Some(Event::Delta("Hi".into())));
+    drop(stream);
+    let closed = tokio::time::timeout(PATIENCE, server.closed.recv()).await;
+    assert!(closed.unwrap().is_some());
+    let until = Instant::now() + PATIENCE;
+    while !server.paths().contains(&"/api/extra/abort".to_owned()) {
+        assert!(Instant::now() < until, "{:?}", server.paths());
+        tokio::task::yield_now().await;
+    }
 }

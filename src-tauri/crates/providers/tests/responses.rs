@@ -6,7 +6,6 @@ mod talk;
 
 use std::sync::Arc;
 
-use common::*;
 use proptest::prelude::*;
 use providers::{Api, NoTools};
 use serde_json::{Value, json};

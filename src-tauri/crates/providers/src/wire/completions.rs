@@ -314,6 +314,11 @@ fn read_part(part: &Value, progress: &mut Progress, out: &mut Vec<Event>) {
         .find(|(_, text)| !text.is_empty());
     if let Some((name, text)) = thinking {
         progress.think(text, name.into(), out);
+    } else {
+        // Mistral's: among the parts of the content. It does not take it back.
+        let parts = part.get("content").and_then(Value::as_array).into_iter().flatten();
+        let thought: String = parts.map(|part| text_of(part.get("thinking"))).collect();
+        progress.think(thought, "content".into(), out);
     }
     for name in ["content", "refusal"] {
         progress.text(text_of(part.get(name)), out);
