@@ -44,14 +44,17 @@ fn kept(owner: &Client) -> Vec<Value> {
     all.map(|one| one["keyKept"].clone()).collect()
 }
 
-/// Keys that A's list of models was asked with.
+/// The different keys that A was asked for its models with.
 fn sent(owner: &Client, a: &ModelServer) -> Vec<String> {
     a.forget();
     owner.get("/v1/models?fresh=1").ok();
-    a.seen()
+    let mut sent: Vec<String> = a
+        .seen()
         .iter()
         .map(|one| one.header("authorization").to_owned())
-        .collect()
+        .collect();
+    sent.dedup();
+    sent
 }
 
 #[test]
@@ -265,6 +268,98 @@ fn a_servers_file_is_the_configs_choice_alone() {
     assert_eq!(sent(&owner, &a), ["Bearer sk-server-1"]);
     assert_eq!(owner.send("DELETE", &target, &json!({})).status, 204);
     assert!(!std::fs::read_to_string(&path).unwrap().contains("sk-server"));
+}
+
+/// With GNOME Keyring on a bus of its own and nobody who could type its password.
+fn with_keyring(home: &Home, how: &str) -> Running {
+    let script = format!("{how} >/dev/null && exec \"$0\" \"$@\"");
+    let mut command = home.command_under(&["dbus-run-session", "--", "bash", "-c", &script], SERVE);
+    let run = home.folder().join("run");
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::set_permissions(&run, PermissionsExt::from_mode(0o700)).unwrap();
+    command
+        .env_remove("CHRYSALIS_KEYCHAIN")
+        .env("XDG_DATA_HOME", home.folder().join("data"))
+        .env("XDG_RUNTIME_DIR", &run);
+    home.start(command)
+}
+
+const UNLOCKED: &str = "printf pw | gnome-keyring-daemon --unlock --components=secrets";
+const LOCKED: &str = "gnome-keyring-daemon --start --components=secrets";
+
+/// failures.md row 45: a locked keyring is said to be locked, keeps nobody waiting, and a key that was deleted meanwhile
+/// is not in it afterwards.
+#[test]
+fn regress_45_a_locked_keyring_is_said_and_deletes_later() {
+    let a = ModelServer::saying(&["fine"]);
+    let home = Home::new(PROGRAM);
+    let mut running = with_keyring(&home, UNLOCKED);
+    let owner = running.set_up();
+    assert_eq!(owner.get(KEYS).ok()["store"], "keychain");
+    let (first, connection) = add(&owner, &a.url(), "sk-ring-1");
+    assert_eq!(connection["keyKept"], "keychain");
+    let (second, _) = add(&owner, "http://127.0.0.1:9/v1", "sk-ring-2");
+    running.stop();
+
+    running = with_keyring(&home, LOCKED);
+    let began = std::time::Instant::now();
+    let owner = running.login();
+    let state = owner.get(KEYS).ok();
+    assert_eq!(
+        (
+            &state["store"],
+            &state["keychain"]["usable"],
+            &state["keychain"]["locked"]
+        ),
+        (&Value::Null, &json!(false), &json!(true)),
+        "{state}"
+    );
+    let listed = owner.get(CONNECTIONS).ok();
+    for connection in listed["connections"].as_array().unwrap() {
+        assert_eq!(
+            (&connection["hasKey"], &connection["keyKept"]),
+            (&json!(true), &json!("keychain"))
+        );
+        assert!(
+            connection["keyTrouble"].as_str().unwrap().contains("locked"),
+            "{connection}"
+        );
+    }
+    assert!(!sent(&owner, &a).contains(&"Bearer sk-ring-1".to_owned()));
+    let again = owner.post(&format!("{KEYS}/unlock"), &json!({}));
+    assert_eq!((again.status, again.code().as_str()), (409, "key_store_locked"));
+    let save = owner.send("PUT", &format!("{second}/key"), &json!({"key": "sk-new"}));
+    assert_eq!((save.status, save.code().as_str()), (409, "choose_key_store"));
+    let deleted = owner.send("DELETE", &format!("{second}/key"), &json!({})).ok();
+    assert_eq!(deleted["connection"]["hasKey"], false);
+    assert!(
+        deleted["notice"].as_str().unwrap().contains("still in the keychain"),
+        "{deleted}"
+    );
+    // Another place for the time being: nothing is lost by it.
+    let chosen = choose(&owner, "run", None).ok();
+    assert!(
+        chosen["notice"]
+            .as_str()
+            .unwrap()
+            .starts_with("1 saved key could not be read"),
+        "{chosen}"
+    );
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    running.stop();
+
+    running = with_keyring(&home, UNLOCKED);
+    let owner = running.login();
+    assert_eq!(kept(&owner), [Value::Null, Value::Null]);
+    choose(&owner, "keychain", None).ok();
+    assert_eq!(
+        kept(&owner),
+        [json!("keychain"), Value::Null],
+        "the deleted one came back"
+    );
+    assert_eq!(sent(&owner, &a), ["Bearer sk-ring-1"]);
+    assert_eq!(owner.send("DELETE", &first, &json!({})).status, 204);
+    running.stop();
 }
 
 /// Keys as people paste them: white space around is dropped, everything else is refused with the reason, and the key that

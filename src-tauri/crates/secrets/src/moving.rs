@@ -181,11 +181,17 @@ impl Inner {
                     Ok(Some(key)) => _ = keys.insert(id.clone(), key),
                     Ok(None) => {}
                     Err(why) => {
-                        stayed = Some(format!(
-                            "{} saved keys could not be read from the keychain ({why}). They stay in it and are not used: \
-                             enter them again where you need them.",
-                            ids.len() - at
-                        ));
+                        let (many, them) = match ids.len() - at {
+                            1 => (
+                                "1 saved key".to_owned(),
+                                "It stays in it and is not used: enter it again where you need it.",
+                            ),
+                            more => (
+                                format!("{more} saved keys"),
+                                "They stay in it and are not used: enter them again where you need them.",
+                            ),
+                        };
+                        stayed = Some(format!("{many} could not be read from the keychain ({why}). {them}"));
                         break;
                     }
                 }

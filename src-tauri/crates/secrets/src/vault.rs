@@ -427,12 +427,16 @@ impl Inner {
             return known;
         }
         // In turn with put and forget, so that what is read here is not older than what they did.
-        let ledger = self.ledger.lock();
+        let mut ledger = self.ledger.lock();
         if let Some(known) = self.remembered(id) {
             return known;
         }
         let store = self.store(&ledger)?;
         let found = self.read(&ledger, store, id);
+        if store == Store::Keychain && matches!(found, Ok(None)) && ledger.listed(id) {
+            // As with most connections of an older version, which kept no list. It is only asked again if this fails.
+            let _ = ledger.erased(id);
+        }
         let mut memory = self.memory.lock();
         match found {
             Ok(Some((bound, key))) => {

@@ -87,6 +87,11 @@ proptest! {
             prop_assert!(text.contains(std::str::from_utf8(key).unwrap()), "it was changed");
         }
     }
+}
+
+proptest! {
+    // Each case flushes some files to the disk.
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn any_bytes_in_the_files_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "(a/c|#| |\t|https://h|\\PC|\n){0,30}") {
