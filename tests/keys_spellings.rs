@@ -153,7 +153,10 @@ fn spellings_of_ipv6_are_one_place_and_ipv4_in_it_is_another() {
         keyed();
         house.owner.get("/v1/models?fresh=1").ok();
         let (asked, with_key) = keyed();
-        assert!(asked >= 1 && with_key == asked, "{same}: {with_key} of {asked} requests had the key");
+        assert!(
+            asked >= 1 && with_key == asked,
+            "{same}: {with_key} of {asked} requests had the key"
+        );
     }
     let changed = house.change(&id, &json!({"baseUrl": format!("http://localhost:{port}/v1")}));
     assert_eq!(
