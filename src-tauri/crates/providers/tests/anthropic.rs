@@ -302,6 +302,11 @@ async fn a_refusal_says_why() {
     assert!(matches!(all.last(), Some(Event::Failed(error)) if error.to_string().contains("Not this.")));
 }
 
+#[tokio::test]
+async fn a_server_that_nobody_here_wrote() {
+    check_llmock(API, "/anthropic", "claude-sonnet-4-6").await;
+}
+
 const WORDS: &[&str] = &[
     "type",
     "index",

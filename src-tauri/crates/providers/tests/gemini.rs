@@ -253,6 +253,11 @@ async fn a_blocked_question_says_why() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_nobody_here_wrote() {
+    check_llmock(API, "/gemini/v1beta", "gemini-2.5-pro").await;
+}
+
 const WORDS: &[&str] = &[
     "candidates",
     "content",

@@ -10,10 +10,12 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use providers::{
-    Answer, Api, Endpoint, Event, GenerateRequest, GenerateResult, Tool, ToolAnswer, ToolBox, converse, replay,
+    Answer, Api, Endpoint, Event, GenerateRequest, GenerateResult, NoTools, Tool, ToolAnswer, ToolBox, converse, replay,
 };
 use secrets::{Keychain, Secret, Vault};
 use serde_json::{Map, Value, json};
+use testkit::llmock::Llmock;
+use url::Url;
 
 use crate::common::{PATIENCE, Server, context, events, net};
 
@@ -175,4 +177,40 @@ pub fn check_damaged(api: Api, recording: &[u8], damage: &[(usize, u8, usize)], 
     assert_ends_once(&whole);
     let (before, after) = bytes.split_at(cut % bytes.len());
     assert_eq!(replay(api, &[before, after]), whole);
+}
+
+/// The same against `llmock`, a server that nobody here wrote, where it is installed.
+pub async fn check_llmock(api: Api, base: &str, model: &str) {
+    let Some(server) = Llmock::start(&[]) else { return };
+    let mut endpoint = Endpoint::new("c_test", "llmock", Url::parse(&server.at(base)).unwrap());
+    endpoint.api = api;
+    let look = Arc::new(Look::default());
+    let (_, result) = talk(&endpoint, asked(model, json!({"reasoning": "low"})), look.clone()).await;
+    assert_eq!(result.error, None);
+    assert!(!result.text.is_empty() && result.usage.output > 0, "{result:?}");
+    assert_eq!(look.0.lock().len(), 1);
+
+    let calls = json!([{"name": "look", "arguments": {"what": "a"}}, {"name": "look", "arguments": {"what": "é"}}]);
+    server.script(json!([{"type": "reply", "tool_calls": calls}]));
+    let look = Arc::new(Look::default());
+    let (_, result) = talk(&endpoint, asked(model, json!({})), look.clone()).await;
+    assert_eq!(result.error, None);
+    assert_eq!(*look.0.lock(), [json!({"what": "a"}), json!({"what": "é"})]);
+
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let (_, result) = talk(&endpoint, asked(model, json!({"schema": schema})), Arc::new(NoTools)).await;
+    assert!(result.json.is_some_and(|json| json["n"].is_i64()));
+
+    for kind in ["disconnect", "truncate"] {
+        server.script(json!([{"type": "stream_fault", "kind": kind}]));
+        // Without tools: a call is one event in some formats, and nothing is missing after it.
+        let (all, result) = talk(&endpoint, asked(model, json!({})), Arc::new(NoTools)).await;
+        assert!(failed(&all).is_some() && result.error.is_some(), "{kind}: {all:?}");
+    }
+    // Nothing that was sent was refused, and nothing sent twice.
+    let asked = server.asked();
+    assert_eq!(asked.len(), 7);
+    for request in asked {
+        assert_eq!(request["status"], 200, "{request}");
+    }
 }
