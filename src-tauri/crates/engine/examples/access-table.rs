@@ -35,6 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             Condition::OwnApp => "an app: for itself",
             Condition::OwnAppRoutes => "an app: for itself, and not a management route",
             Condition::OwnRecords => "an app: what concerns itself",
+            Condition::OfficialApp => "an app: one that came in the box",
         };
         let method = if access.method == "*" { "any" } else { access.method };
         println!(

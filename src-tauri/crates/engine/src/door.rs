@@ -86,9 +86,19 @@ async fn check(access: Access, engine: Engine, params: RawPathParams, request: R
     };
     let caller = request.extensions().get::<Caller>().cloned().unwrap_or(Caller::Nobody);
     if access.allows(&caller, named("app").as_deref(), named("rest").as_deref()) {
-        return next.run(request).await;
+        match access.condition == Condition::OfficialApp && !official(&engine, &caller) {
+            false => return next.run(request).await,
+            true => return refuse(&engine, &request, &caller),
+        }
     }
     refuse(&engine, &request, &caller)
+}
+
+/// Whether an app came in the box. What its own files say does not count; everyone else is none of this.
+fn official(engine: &Engine, caller: &Caller) -> bool {
+    let Caller::App { account, app } = caller else { return true };
+    let installs = engine.db().installs(account);
+    installs.is_ok_and(|installs| installs.get(app.as_str()).is_some_and(|source| source == "box"))
 }
 
 fn refuse(engine: &Engine, request: &Request, caller: &Caller) -> Response {

@@ -166,6 +166,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         lists: Default::default(),
         quirks: Default::default(),
         spend,
+        media: Default::default(),
         bodies: Default::default(),
         frames: Default::default(),
         page_sessions: Default::default(),

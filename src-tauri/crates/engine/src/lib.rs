@@ -13,6 +13,7 @@ mod frames;
 mod generate;
 mod held;
 mod home;
+mod media;
 mod model_access;
 mod models;
 mod page_sessions;
@@ -124,6 +125,7 @@ struct Inner {
     /// What model servers turned out not to take, so that it is found out once.
     quirks: providers::Quirks,
     spend: Arc<Spend>,
+    media: media::Media,
     frames: Frames,
     page_sessions: PageSessions,
     throttle: Throttle,
@@ -213,6 +215,9 @@ impl Engine {
     }
     pub(crate) fn spend(&self) -> &Arc<Spend> {
         &self.0.spend
+    }
+    pub(crate) fn media(&self) -> &media::Media {
+        &self.0.media
     }
     pub(crate) fn frames(&self) -> &Frames {
         &self.0.frames

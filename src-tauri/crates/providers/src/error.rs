@@ -110,6 +110,9 @@ pub struct ProviderError {
     pub tried: Vec<String>,
     /// No connection was made, so that nothing can have been paid for.
     pub never_sent: bool,
+    /// Nothing reached the server that it could ask money for: as [`ProviderError::never_sent`], and where the name, the
+    /// rules or a redirect were in the way.
+    pub unpaid: bool,
 }
 
 impl ProviderError {
@@ -131,6 +134,7 @@ impl ProviderError {
             retry_after_ms: None,
             tried: Vec::new(),
             never_sent: false,
+            unpaid: false,
         }
     }
 
@@ -218,6 +222,10 @@ impl Blame {
         };
         let mut made = self.tried(kind, error.to_string(), error.url());
         made.never_sent = matches!(error, NetError::Connect { .. });
+        made.unpaid = !matches!(
+            error,
+            NetError::TimedOut { .. } | NetError::TooBig { .. } | NetError::Broken { .. }
+        );
         if let NetError::Redirected { to, .. } = &error {
             made.tried.push(to.clone());
         }

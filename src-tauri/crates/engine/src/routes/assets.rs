@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use policy::{AccountId, AppId, Caller, Callers, Condition};
@@ -71,27 +72,41 @@ async fn put(
             "An asset has at most 64 MiB, or the upload broke off.",
         )
     })?;
-    let row = blocking(move || -> Answer<db::AssetRow> {
+    let app = viewer(&asker.caller).cloned();
+    let row = store(&engine, asker.account, app, mime, name, bytes).await?;
+    Ok(Json(json!(row)))
+}
+
+/// Keeps bytes as an asset that `app` sees, or without one the person. The first type and name of the same bytes stay.
+pub(crate) async fn store(
+    engine: &Engine,
+    account: AccountId,
+    app: Option<AppId>,
+    mime: String,
+    name: String,
+    bytes: Bytes,
+) -> Answer<db::AssetRow> {
+    let engine = engine.clone();
+    blocking(move || {
         let id = hex::encode(Sha256::digest(&bytes));
-        let folder = folder(&engine, &asker.account)?;
-        if engine.db().asset(&asker.account, None, &id)?.is_none() {
-            let (count, stored) = engine.db().asset_totals(&asker.account)?;
+        let folder = folder(&engine, &account)?;
+        if engine.db().asset(&account, None, &id)?.is_none() {
+            let (count, stored) = engine.db().asset_totals(&account)?;
             room(count, stored, bytes.len() as u64)?;
             folder
                 .replace(&id, &bytes)
                 .map_err(|e| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
         }
-        Ok(engine.db().add_asset(
-            &asker.account,
-            viewer(&asker.caller),
-            &id,
-            &mime,
-            &name,
-            bytes.len() as u64,
-        )?)
+        let size = bytes.len() as u64;
+        Ok(engine.db().add_asset(&account, app.as_ref(), &id, &mime, &name, size)?)
     })
-    .await?;
-    Ok(Json(json!(row)))
+    .await
+}
+
+/// Refuses what costs money to make while there is no room to keep it: `most` bytes must fit.
+pub(crate) fn has_room(engine: &Engine, account: &AccountId, most: u64) -> Answer<()> {
+    let (count, stored) = engine.db().asset_totals(account)?;
+    room(count, stored, most)
 }
 
 /// Whether one more asset of `size` bytes fits beside `count` of `bytes` bytes.

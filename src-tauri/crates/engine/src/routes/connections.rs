@@ -36,7 +36,7 @@ const MODELS_LIMIT: usize = 500;
 /// A key on its way in. No `Debug`: it must not be printed.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct KeyText(String);
+pub(super) struct KeyText(pub(super) String);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -72,7 +72,7 @@ fn checked_name(name: &str) -> Answer<String> {
     Ok(name.to_owned())
 }
 
-fn checked_url(api: Api, text: &str) -> Answer<Url> {
+pub(super) fn checked_url(api: Api, text: &str) -> Answer<Url> {
     let text = text.trim();
     let wrong = |why: &str| {
         ApiError::bad(format!(
@@ -156,7 +156,7 @@ async fn save_key(engine: &Engine, account: &AccountId, row: &ConnectionRow, key
 }
 
 /// Refuses what [`save_key`] would refuse, before anything else is changed.
-async fn check_key(engine: &Engine, key: &KeyText) -> Answer<()> {
+pub(super) async fn check_key(engine: &Engine, key: &KeyText) -> Answer<()> {
     let (vault, key) = (engine.vault().clone(), Secret::new(key.0.clone()));
     Ok(blocking(move || vault.would_keep(&key)).await?)
 }
@@ -206,7 +206,7 @@ async fn list(State(engine): State<Engine>, asker: Asker) -> Answer<Json<Value>>
     ))
 }
 
-fn slug(name: &str) -> String {
+pub(super) fn slug(name: &str) -> String {
     let words: String = name
         .chars()
         .map(|c| {

@@ -29,7 +29,7 @@ pub fn routes(table: Table) -> Table {
 }
 
 /// Why a key that is there is not used, in words for the person; `None` where it is used or there is none.
-pub(super) fn trouble(standing: &Standing) -> Option<String> {
+pub(crate) fn trouble(standing: &Standing) -> Option<String> {
     match standing {
         Standing::None | Standing::Ready(_) => None,
         Standing::Locked(Store::Keychain) => {

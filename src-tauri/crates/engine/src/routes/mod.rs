@@ -4,9 +4,12 @@ mod activity;
 mod app_files;
 mod apps;
 pub(crate) mod assets;
+mod audio;
 mod auth;
 mod connections;
+mod embeddings;
 mod events;
+mod images;
 mod keys;
 mod model_settings;
 mod models;
@@ -26,6 +29,7 @@ use policy::Access;
 use crate::Engine;
 use crate::door::Table;
 
+pub(crate) use keys::trouble as key_trouble;
 pub(crate) use plugins::app_or_shelf;
 
 /// Headers of what an app, a plugin or the network made: whatever type it claims, a browser that shows it runs and loads
@@ -53,6 +57,9 @@ pub fn build(engine: &Engine) -> (Router<Engine>, Vec<Access>) {
     let table = models::routes(table);
     let table = prompt_formats::routes(table);
     let table = model_settings::routes(table);
+    let table = images::routes(table);
+    let table = audio::routes(table);
+    let table = embeddings::routes(table);
     let table = spend::routes(table);
     let table = apps::routes(table);
     let table = plugins::routes(table);

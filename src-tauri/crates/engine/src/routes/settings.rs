@@ -15,11 +15,13 @@ pub fn routes(table: Table) -> Table {
         .route("PUT", "/v1/settings", Callers::PERSON, Condition::Always, put)
 }
 
-/// Names, defaults and rules of contract section 6, plus `onboarded` and `theme`.
+/// Names, defaults and rules of contract section 6, plus `onboarded`, `theme`, and what
+/// pictures and speech are made with where a request does not say.
 fn defaults() -> Map<String, Value> {
     let Value::Object(map) = json!({
         "launchDefault": null, "storeSeen": null, "model": null, "reasoning": null, "autoCompact": null,
-        "onboarded": false, "theme": "system",
+        "onboarded": false, "theme": "system", "imageModel": null, "imageSize": null, "speechFrom": null, "speechVoice": null,
+        "speechSpeed": null,
     }) else {
         unreachable!("an object")
     };
@@ -39,6 +41,12 @@ fn check(name: &str, value: &Value) -> Result<(), &'static str> {
         "autoCompact" => {
             value.is_null() || value.is_boolean() || value.as_u64().is_some_and(|n| (1000..=10_000_000).contains(&n))
         }
+        // Of the models and speech servers: `connection/model`, and the id of a connection or a speech server.
+        "imageModel" => text(400),
+        "imageSize" => text(11),
+        "speechFrom" => text(200),
+        "speechVoice" => text(providers::MAX_VOICE),
+        "speechSpeed" => value.is_null() || value.as_f64().is_some_and(|speed| (0.25..=4.0).contains(&speed)),
         "onboarded" => value.is_boolean(),
         "theme" => value.as_str().is_some_and(|s| ["system", "light", "dark"].contains(&s)),
         _ => return Err("there is no such setting"),
