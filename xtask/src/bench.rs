@@ -8,6 +8,7 @@ mod goals;
 mod http;
 mod model;
 mod plugins;
+mod streams;
 
 use std::collections::BTreeMap;
 
@@ -30,11 +31,18 @@ const STEPS: &[(&str, Step)] = &[
     ("engine", engine),
     ("plugins", plugins::routes),
     ("cpu", plugins::cpu),
+    ("streams", streams::measure),
     ("desktop", on_a_screen),
 ];
 
 /// The example programs that measure: package and name.
-const EXAMPLES: &[(&str, &str)] = &[("engine", "bench"), ("apps", "bench-plugins"), ("sandbox", "measure")];
+const EXAMPLES: &[(&str, &str)] = &[
+    ("engine", "bench"),
+    ("engine", "bench-streams"),
+    ("net", "bare-stream"),
+    ("apps", "bench-plugins"),
+    ("sandbox", "measure"),
+];
 
 pub fn bench(place: &Place, args: &[String]) -> Result<(), String> {
     match args {

@@ -58,6 +58,13 @@ pub const GOALS: &[Goal] = &[
     goal("cpu", "cpu_vs_node", "CPU programs: times faster than quickjs-emscripten, Node", "x", AtLeast(1.8)),
     goal("cpu", "cpu_vs_bun", "CPU programs: times faster than quickjs-emscripten, Bun", "x", Nothing),
     goal("cpu", "cpu_vs_bare", "CPU programs: time against QuickJS without a worker", "x", AtMost(1.05)),
+    goal("streams", "bare_token_ns", "a token of a stream, read by a bare reqwest loop", "ns", Nothing),
+    goal("streams", "plugin_token_ns", "a token of a stream, from the socket to a plugin", "ns", Nothing),
+    goal("streams", "plugin_token_vs_bare", "  times the bare loop", "x", AtMost(1.3)),
+    goal("streams", "page_token_ns", "a token of a stream, from the socket to an app's page", "ns", Nothing),
+    goal("streams", "page_token_vs_bare", "  times the bare loop", "x", AtMost(1.3)),
+    goal("streams", "streams_200_cores", "200 streams of 50 tokens a second, to plugins", "cores", AtMost(0.5)),
+    goal("streams", "stop_ms", "from a stop to the closed socket", "ms", AtMost(100.0)),
 ];
 
 /// CPU programs, in `xtask/bench/programs`.
@@ -84,6 +91,10 @@ pub fn relate(run: &mut Values) {
         }
         let cpu = |name: &&str| (format!("{peer}_cpu_{name}_ms"), format!("cpu_{name}_ms"));
         relate(format!("cpu_vs_{peer}"), CPU.iter().map(cpu).collect());
+    }
+    for side in ["plugin", "page"] {
+        let pair = (format!("{side}_token_ns"), "bare_token_ns".to_owned());
+        relate(format!("{side}_token_vs_bare"), vec![pair]);
     }
     let bare = |name: &&str| (format!("cpu_{name}_ms"), format!("bare_cpu_{name}_ms"));
     relate("cpu_vs_bare".into(), CPU.iter().map(bare).collect());

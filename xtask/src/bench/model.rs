@@ -1,11 +1,14 @@
 //! The bench's model server: an OpenAI chat-completions stream whose tokens come as fast as they are taken, or one every
-//! few milliseconds with the time they were sent. What the page measured comes back as a prompt.
+//! few milliseconds with the time they were sent. What the page measured comes back as a prompt. The words of the prompt
+//! that choose: `LATENCY`, `PACE` (50 tokens a second for 10 seconds), `HOLD` (one token, and then the connection stays
+//! open until the client closes it), `WHEN` (when that was), `FAST n` (n tokens).
 
 use std::fmt::Write as _;
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::http;
 
@@ -14,6 +17,11 @@ const FAST: usize = 20_000;
 /// Tokens of the latency run, so that the 99th percentile rests on three of them.
 const SLOW: usize = 320;
 const PAUSE: Duration = Duration::from_millis(10);
+/// Tokens of a stream of usual speed, and the pause between two.
+const PACED: u32 = 500;
+const PACE: Duration = Duration::from_millis(20);
+/// When the last held connection was closed, in microseconds since the Unix epoch.
+static CLOSED: AtomicU64 = AtomicU64::new(0);
 
 pub struct Model {
     pub at: SocketAddr,
@@ -41,7 +49,8 @@ impl Model {
 fn serve(socket: TcpStream, reports: &Sender<String>) -> std::io::Result<()> {
     let mut out = socket.try_clone()?;
     out.set_nodelay(true)?;
-    let (head, body) = http::read(&mut BufReader::new(socket))?;
+    let mut socket = BufReader::new(socket);
+    let (head, body) = http::read(&mut socket)?;
     if head.starts_with("GET") {
         let list = "{\"object\":\"list\",\"data\":[{\"id\":\"bench\",\"object\":\"model\"}]}";
         return write!(
@@ -60,10 +69,30 @@ fn serve(socket: TcpStream, reports: &Sender<String>) -> std::io::Result<()> {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             out.write_all(token(&format!("{:.3} ", now.as_secs_f64() * 1000.0)).as_bytes())?;
         }
+    } else if body.contains("PACE") {
+        let began = Instant::now();
+        for number in 1..=PACED {
+            out.write_all(token("tok ").as_bytes())?;
+            std::thread::sleep((PACE * number).saturating_sub(began.elapsed()));
+        }
+    } else if body.contains("HOLD") {
+        out.write_all(token("held").as_bytes())?;
+        // Nothing more is sent, so this ends when the client closes.
+        let _ = socket.read(&mut [0; 64]);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        CLOSED.store(u64::try_from(now.as_micros()).unwrap_or(0), Ordering::SeqCst);
+        return Ok(());
+    } else if body.contains("WHEN") {
+        out.write_all(token(&CLOSED.load(Ordering::SeqCst).to_string()).as_bytes())?;
     } else {
         // A hundred tokens to a write, each in its own event: the reader is to be measured, not this loop.
         let mut batch = String::new();
-        for number in 0..FAST {
+        let asked = body
+            .split("FAST ")
+            .nth(1)
+            .map(|rest| rest.split('"').next().unwrap_or_default());
+        let tokens = asked.and_then(|count| count.trim().parse().ok()).unwrap_or(FAST);
+        for number in 0..tokens {
             let _ = write!(batch, "{}", token("tok "));
             if number % 100 == 99 {
                 out.write_all(batch.as_bytes())?;
