@@ -71,7 +71,7 @@ impl Engine {
         texts: &[String],
     ) -> Result<Vec<Vec<f64>>, String> {
         let (row, model) = (&embedder.row, embedder.model.as_str());
-        let endpoint = self.endpoint(account, row)?;
+        let endpoint = self.usable_endpoint(account, row)?;
         let bytes = texts.iter().map(String::len).sum::<usize>() as u64;
         let app = app_of(context);
         if let Some(app) = app {

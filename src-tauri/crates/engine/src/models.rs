@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::Engine;
+use crate::routes::key_trouble;
 
 /// The built-in model's reference.
 pub const DEMO: &str = "demo/canned";
@@ -85,6 +86,14 @@ impl Engine {
         Ok(endpoint)
     }
 
+    /// [`Engine::endpoint`], unless its key is there and cannot be used: a request without it would only be refused.
+    pub(crate) fn usable_endpoint(&self, account: &AccountId, row: &ConnectionRow) -> Result<Endpoint, String> {
+        match key_trouble(&self.key_standing(account, row)) {
+            Some(why) => Err(format!("Connection \"{}\": {why}", row.name)),
+            None => self.endpoint(account, row),
+        }
+    }
+
     pub(crate) async fn list_one(
         &self,
         context: &CallContext,
@@ -117,7 +126,7 @@ impl Engine {
         {
             return known.clone();
         }
-        let found = match self.endpoint(account, row) {
+        let found = match self.usable_endpoint(account, row) {
             Ok(endpoint) => providers::list_models(context, self.net(), &endpoint)
                 .await
                 .map(|list| {
@@ -197,7 +206,7 @@ impl Engine {
                 && let Some(row) = rows.iter().find(|row| row.id == connection)
             {
                 self.may_use(account, app, wanted)?;
-                return Ok(Target::Server(Box::new(self.endpoint(account, row)?), id.to_owned()));
+                return Ok(Target::Server(Box::new(self.usable_endpoint(account, row)?), id.to_owned()));
             }
             // A bare model id: the first connection that lists it.
             for row in rows.iter().filter(|row| of(row, wanted)) {
@@ -207,7 +216,7 @@ impl Engine {
                     .is_ok_and(|list| list.iter().any(|m| m.id == wanted))
                 {
                     return Ok(Target::Server(
-                        Box::new(self.endpoint(account, row)?),
+                        Box::new(self.usable_endpoint(account, row)?),
                         wanted.to_owned(),
                     ));
                 }
@@ -221,7 +230,7 @@ impl Engine {
             if let Ok(list) = self.list_one(context, account, row, false).await
                 && let Some(first) = list.iter().find(|model| of(row, &model.id))
             {
-                return Ok(Target::Server(Box::new(self.endpoint(account, row)?), first.id.clone()));
+                return Ok(Target::Server(Box::new(self.usable_endpoint(account, row)?), first.id.clone()));
             }
         }
         match usable.first() {
