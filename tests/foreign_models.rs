@@ -89,6 +89,58 @@ fn every_provider_is_listed_asked_and_streamed() {
     }
 }
 
+/// As in the settings: a preset, here with the address of a stand-in, a key, and "say hello".
+#[test]
+fn presets_are_tested_by_a_hello() {
+    let Some(bench) = Bench::open(&[]) else { return };
+    for provider in PROVIDERS {
+        let (name, Some(preset)) = (provider.name, provider.preset) else {
+            continue;
+        };
+        let base = bench.llmock.at(provider.base);
+        let body = json!({"preset": preset, "baseUrl": base, "key": "sk-test-of-a-test-0123456789"});
+        let added = bench.lab.owner.post("/v1/settings/connections", &body).ok();
+        let connection = &added["connection"];
+        assert_eq!(
+            (&connection["api"], &connection["preset"]),
+            (&json!(provider.api), &json!(preset)),
+            "{name}"
+        );
+        let target = format!("/v1/settings/connections/{}/test", connection["id"].as_str().unwrap());
+        let hello = || bench.lab.owner.post(&target, &json!({"model": provider.model})).ok();
+        let said = hello();
+        eprintln!("{name}: {said}");
+        assert!(
+            said["ok"] == true && !said["text"].as_str().unwrap().is_empty(),
+            "{name}: {said}"
+        );
+        let asked_at = bench.llmock.at(provider.asked_at);
+        // Where the model is a part of the address, a placeholder may stand for it.
+        let url = said["url"].as_str().unwrap().replace("MODEL", provider.model);
+        assert!(url.starts_with(&asked_at), "{name}: {said}");
+        let (first, total) = (said["firstMs"].as_u64().unwrap(), said["totalMs"].as_u64().unwrap());
+        assert!(first <= total, "{name}: {said}");
+        bench
+            .llmock
+            .script(json!([{"type": "fail", "status": 401, "message": "Not with this key."}]));
+        let said = hello();
+        let why = said["error"].as_str().unwrap_or_default();
+        assert!(
+            said["ok"] == false && why.contains("Not with this key."),
+            "{name}: {said}"
+        );
+        assert_eq!(said["errorInfo"]["kind"], "key", "{name}: {said}");
+        bench
+            .llmock
+            .script(json!([{"type": "stream_fault", "kind": "disconnect", "after_chunks": 0}]));
+        let said = hello();
+        assert!(
+            said["ok"] == false && said["errorInfo"]["kind"] == "network",
+            "{name}: {said}"
+        );
+    }
+}
+
 /// Cut off by the limit of tokens is not the same as ended.
 #[test]
 fn an_answer_cut_by_the_limit_of_tokens_says_so() {

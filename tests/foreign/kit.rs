@@ -247,6 +247,8 @@ impl Asked {
 #[derive(Debug, Clone, Copy)]
 pub struct Provider {
     pub name: &'static str,
+    /// The preset that is for the real one, if there is one.
+    pub preset: Option<&'static str>,
     /// The base address a person would type.
     pub base: &'static str,
     pub api: &'static str,
@@ -263,6 +265,7 @@ pub struct Provider {
 const fn chat(name: &'static str, base: &'static str, model: &'static str, asked_at: &'static str) -> Provider {
     Provider {
         name,
+        preset: Some(name),
         base,
         api: "openai-completions",
         model,
@@ -279,6 +282,7 @@ pub const PROVIDERS: [Provider; 10] = [
     chat("openai", "/v1", "gpt-4o", "/v1/chat/completions"),
     Provider {
         name: "openai-responses",
+        preset: Some("openai-responses"),
         base: "/v1",
         api: "openai-responses",
         model: "gpt-4o",
@@ -288,6 +292,7 @@ pub const PROVIDERS: [Provider; 10] = [
     },
     Provider {
         name: "anthropic",
+        preset: Some("anthropic"),
         base: "/anthropic",
         api: "anthropic-messages",
         model: "claude-sonnet-4-6",
@@ -298,6 +303,7 @@ pub const PROVIDERS: [Provider; 10] = [
     },
     Provider {
         name: "gemini",
+        preset: Some("google"),
         base: "/gemini/v1beta",
         api: "google-generative-ai",
         model: "gemini-2.5-pro",
@@ -329,7 +335,10 @@ pub const PROVIDERS: [Provider; 10] = [
         "sonar-pro",
         "/perplexity/v1/chat/completions",
     ),
-    chat("ai21", "/ai21/v1", "jamba-1.5-mini", "/ai21/v1/chat/completions"),
+    Provider {
+        preset: None,
+        ..chat("ai21", "/ai21/v1", "jamba-1.5-mini", "/ai21/v1/chat/completions")
+    },
     chat("xai", "/xai/v1", "grok-3", "/xai/v1/chat/completions"),
 ];
 
