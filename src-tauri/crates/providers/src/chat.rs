@@ -379,7 +379,7 @@ pub(crate) fn body(
         tools: &round.tools,
         choice: round.choice,
         prompt: round.prompt.as_ref(),
-        quirk: quirk,
+        quirk,
     })
 }
 

@@ -133,7 +133,7 @@ impl Wire for Completions {
 
 fn write(item: &Item<'_>, quirk: Quirk, messages: &mut Vec<Value>) {
     match item {
-        Item::User { text, images, .. } if images.is_empty() => {
+        Item::User { text, images: [], .. } => {
             messages.push(json!({"role": "user", "content": text}));
         }
         Item::User { text, images, .. } => {
