@@ -81,7 +81,7 @@ export class Screen {
       this.host.querySelector(`label[for="${element.id}"]`)?.textContent ??
       element.closest("label")?.textContent ??
       element.textContent;
-    const found = this.host.querySelectorAll<T>("button, summary, input, select, a, ul, section");
+    const found = this.host.querySelectorAll<T>("button, summary, input, select, textarea, a, ul, section");
     return [...found].filter((element) => label(element) === name);
   }
   async press(name: string, at = 0): Promise<void> {
@@ -90,7 +90,7 @@ export class Screen {
   }
   async enter(name: string, text: string): Promise<void> {
     const field = await this.until(() => this.named<HTMLInputElement>(name)[0]);
-    const kind = field instanceof HTMLSelectElement ? HTMLSelectElement : HTMLInputElement;
+    const kind = [HTMLSelectElement, HTMLTextAreaElement].find((one) => field instanceof one) ?? HTMLInputElement;
     await act(async () => {
       Object.getOwnPropertyDescriptor(kind.prototype, "value")?.set?.call(field, text);
       field.dispatchEvent(new Event(field instanceof HTMLSelectElement ? "change" : "input", { bubbles: true }));

@@ -3,7 +3,7 @@
 export const images = {
   title: "Pictures",
   model: "Model for pictures",
-  auto: "The first that can",
+  auto: "Chosen by itself",
   size: "Size",
   sizeAuto: "As the model likes",
   none: "No connected service can make pictures. Connect one under Models, for example OpenAI.",
@@ -22,7 +22,7 @@ export const images = {
 export const speech = {
   title: "Speech",
   voice: "Voice",
-  auto: "The first there is",
+  auto: "Chosen by itself",
   speed: "Speed",
   speedHint: "From 0.25 (slow) to 4 (fast); 1 is as the voice speaks by itself.",
   speedBad: "The speed is a number from 0.25 to 4.",
@@ -61,7 +61,7 @@ export const embeddings = {
   model: "Model",
   modelHint: "For example text-embedding-3-small or nomic-embed-text.",
   connection: "Connection",
-  auto: "The first that can",
+  auto: "Chosen by itself",
   available: "Apps can use embeddings.",
   unavailable: "No connection for embeddings is there yet.",
   probe: "Try it",

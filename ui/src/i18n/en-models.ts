@@ -42,6 +42,7 @@ export const connect = {
   finalUrl: "Requests go to",
   sayHello: "Say hello",
   sayHelloTo: (name: string) => `Say hello to ${name}`,
+  helloModel: "Model that says hello",
   greeting: "Waiting for the first word…",
   answered: (first: string, total: string) => `First word after ${first}, all of it after ${total}.`,
   answeredAll: (total: string) => `Answered after ${total}.`,

@@ -144,7 +144,7 @@ function SingleModels({ connection, models, list, toggle }: SingleProps) {
     <details open={chosen.length > 0 || undefined}>
       <summary>{t.access.single}</summary>
       {many ? (
-        <div className="search">
+        <div className="short-field">
           <Field label={t.picker.search} type="search" value={query} onValue={setQuery} />
         </div>
       ) : null}

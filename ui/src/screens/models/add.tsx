@@ -102,7 +102,7 @@ export function AddConnection({ keys, onSaved, onCancel }: Props) {
         <section className="stack tight" aria-label={t.connect.hosted}>
           <h3>{t.connect.hosted}</h3>
           <p className="quiet">{t.connect.hostedHint}</p>
-          <div className="search">
+          <div className="short-field">
             <Field label={t.connect.searchHosted} type="search" value={query} onValue={setQuery} autoComplete="off" />
           </div>
           <Presets presets={fits} onChoose={begin} />

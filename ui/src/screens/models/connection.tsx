@@ -2,11 +2,13 @@ import { useState } from "react";
 import type { Connection, Hello, Keys, Model, Models, Providers } from "../../api";
 import { formatTook, t } from "../../i18n";
 import { ErrorNote } from "../../parts/error";
+import { Pick } from "../../parts/field";
+import { ModelOptions } from "../../parts/models";
 import { Foreign, ForeignBlock, oneLine } from "../../parts/text";
 import { useAct, useEngine } from "../../state";
 import { Failure } from "./failure";
 import { ConnectionForm } from "./form";
-import { ModelPick } from "./picker";
+import { isLocked } from "./keys";
 import { ModelRows } from "./table";
 
 interface Props {
@@ -57,7 +59,9 @@ export function OneConnection({ connection, keys, providers, models, onChanged }
       </div>
     );
   }
-  const kind = [preset?.name, format?.name ?? connection.api].filter(Boolean).map((one) => oneLine(one ?? "", 80));
+  const kind = [...new Set([preset?.name ?? "", format?.name ?? connection.api])]
+    .filter(Boolean)
+    .map((one) => oneLine(one, 80));
   return (
     <div className="panel stack tight">
       <div className="row wrap connection-head">
@@ -120,9 +124,11 @@ export function OneConnection({ connection, keys, providers, models, onChanged }
           <p>
             <Foreign text={connection.keyTrouble} longest={400} />
           </p>
-          <button type="button" className="small" onClick={() => setMode("key")}>
-            {t.failure.enterKey}
-          </button>
+          {keys && isLocked(keys) ? null : (
+            <button type="button" className="small" onClick={() => setMode("key")}>
+              {t.failure.enterKey}
+            </button>
+          )}
         </div>
       ) : null}
       {mode === "remove" ? (
@@ -146,7 +152,7 @@ export function OneConnection({ connection, keys, providers, models, onChanged }
           </button>
         </div>
       ) : null}
-      <div aria-live="polite">
+      <div aria-live="polite" className="live">
         {greeting.busy ? <p className="quiet">{t.connect.greeting}</p> : null}
         {hello?.ok ? <Answered hello={hello} /> : null}
       </div>
@@ -159,12 +165,11 @@ export function OneConnection({ connection, keys, providers, models, onChanged }
         <details>
           <summary aria-label={`${t.connect.modelsOf(name)} (${own.length})`}>{t.connect.models(own.length)}</summary>
           <div className="stack after-summary">
-            <ModelPick
-              label={t.connect.sayHello}
-              models={own}
-              chosen={model || (own[0]?.ref ?? "")}
-              onChoose={setModel}
-            />
+            <div className="short-field">
+              <Pick label={t.connect.helloModel} value={model || (own[0]?.ref ?? "")} onValue={setModel}>
+                <ModelOptions models={own} chosen={model || (own[0]?.ref ?? "")} />
+              </Pick>
+            </div>
             <ModelRows models={own} onChanged={() => onChanged("")} />
           </div>
         </details>

@@ -314,7 +314,7 @@ export function KeyPlace({ keys, onChanged }: { keys: Keys; onChanged(notice: st
           ) : null}
           <p className="quiet">{t.keys.fileFixed}</p>
         </>
-      ) : moving ? (
+      ) : moving && !isLocked(keys) ? (
         <div className="panel stack tight">
           <p className="quiet">{t.keys.moveHint}</p>
           <ChooseForm
@@ -327,7 +327,7 @@ export function KeyPlace({ keys, onChanged }: { keys: Keys; onChanged(notice: st
             }}
           />
         </div>
-      ) : (
+      ) : isLocked(keys) ? null : (
         <div className="row wrap">
           <button type="button" className="small" onClick={() => setMoving(true)}>
             {t.keys.move}

@@ -48,7 +48,7 @@ export function ModelSettings({ settings, onSettings }: Props) {
       {models.value && models.value.errors.length > 0 ? <Unlisted models={models.value} /> : null}
       <section className="stack tight" aria-labelledby="connections">
         <h2 id="connections">{t.settings.connections}</h2>
-        <div aria-live="polite">
+        <div aria-live="polite" className="live">
           {notice ? (
             <p className="note">
               <Foreign text={notice} longest={1000} />

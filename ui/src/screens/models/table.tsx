@@ -20,7 +20,7 @@ export function ModelRows({ models, onChanged }: { models: Model[]; onChanged():
     <div className="stack tight">
       <p className="quiet">{t.modelTable.intro}</p>
       {many ? (
-        <div className="search">
+        <div className="short-field">
           <Field
             label={t.picker.search}
             type="search"
