@@ -137,7 +137,8 @@ impl Reservation {
             meter.spend.hold_anyway(meter.id, state.held);
         }
         let nothing = tokens(&state.counted) == (0, 0) && state.cost == 0.0;
-        usage.priced = !state.unpriced && !(nothing && stated.is_none());
+        let known = !nothing || stated.is_some();
+        usage.priced = known && !state.unpriced;
         usage.cost_total = state.cost;
     }
 
