@@ -96,7 +96,9 @@ async fn check(access: Access, engine: Engine, params: RawPathParams, request: R
 
 /// Whether an app came in the box. What its own files say does not count; everyone else is none of this.
 fn official(engine: &Engine, caller: &Caller) -> bool {
-    let Caller::App { account, app } = caller else { return true };
+    let Caller::App { account, app } = caller else {
+        return true;
+    };
     let installs = engine.db().installs(account);
     installs.is_ok_and(|installs| installs.get(app.as_str()).is_some_and(|source| source == "box"))
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use policy::{AccountId, Caller, Callers, Condition};
+use policy::{AccountId, Callers, Condition};
 use providers::{MediaPrice, Price};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,11 +14,12 @@ use crate::error::{Answer, ApiError};
 use crate::{Engine, blocking};
 
 pub fn routes(table: Table) -> Table {
-    let (app, always) = (Callers::PERSON_OR_APP, Condition::Always);
+    let (app, official) = (Callers::PERSON_OR_APP, Condition::OfficialApp);
+    let always = Condition::Always;
     let of_app = "/v1/settings/app-models/{app}";
     table
-        .route("PUT", "/v1/models/context", app, always, put_context)
-        .route("PUT", "/v1/models/pricing", app, always, put_pricing)
+        .route("PUT", "/v1/models/context", app, official, put_context)
+        .route("PUT", "/v1/models/pricing", app, official, put_pricing)
         .route("GET", of_app, Callers::PERSON, always, app_models)
         .route("PUT", of_app, Callers::PERSON, always, put_app_models)
 }
@@ -29,23 +30,6 @@ const REFERENCE: usize = 400;
 const WINDOW: u64 = 100_000_000;
 /// Entries of the list of models that an app may use.
 const APP_MODELS: usize = 500;
-
-/// Lets the person and apps from the box pass (contract section 6: "trusted only").
-pub(crate) fn trusted(engine: &Engine, asker: &Asker, what: &str) -> Answer<()> {
-    let Caller::App { account, app } = &asker.caller else {
-        return Ok(());
-    };
-    let installs = engine.db().installs(account)?;
-    if installs.get(app.as_str()).is_some_and(|source| source == "box") {
-        return Ok(());
-    }
-    let why = format!(
-        "{} may not use {what}: only apps that came with Chrysalis may",
-        asker.caller.label()
-    );
-    engine.refused(&asker.caller, what, &why);
-    Err(ApiError::forbidden(why).code("refused"))
-}
 
 /// Checks `connection/model`; gives the connection's id.
 fn reference(engine: &Engine, account: &AccountId, text: &str) -> Answer<String> {
@@ -82,7 +66,6 @@ struct Context {
 }
 
 async fn put_context(State(engine): State<Engine>, asker: Asker, Given(given): Given<Context>) -> Answer<Json<Value>> {
-    trusted(&engine, &asker, "PUT /v1/models/context")?;
     let connection = reference(&engine, &asker.account, &given.reference)?;
     let window = match given.context_window {
         None => None,
@@ -108,7 +91,6 @@ struct Pricing {
 }
 
 async fn put_pricing(State(engine): State<Engine>, asker: Asker, Given(given): Given<Pricing>) -> Answer<Json<Value>> {
-    trusted(&engine, &asker, "PUT /v1/models/pricing")?;
     let connection = reference(&engine, &asker.account, &given.reference)?;
     let wrong = |why: String| ApiError::bad(format!("This price cannot be used: {why}. Nothing was changed."));
     let price = match &given.pricing {
