@@ -263,11 +263,11 @@ describe("hostile texts", () => {
 
   it("in the settings, and in what a connection said when it was asked to say hello", async () => {
     await show("#/settings/models");
-    await expectOnlyText(19);
+    await expectOnlyText(18);
     await press("Say hello");
-    await expectOnlyText(23);
+    await expectOnlyText(21);
     await press("Change ");
-    await expectOnlyText(24);
+    await expectOnlyText(23);
     await press("Edit ");
     await expectOnlyText(14);
   });
@@ -277,14 +277,14 @@ describe("hostile texts", () => {
     answers["POST /v1/settings/connections/c/test"] = { ok: true, model: HOSTILE, url: HOSTILE, text: HOSTILE };
     await show("#/settings/models");
     await press("Say hello");
-    await expectOnlyText(22);
+    await expectOnlyText(21);
     answers["POST /v1/settings/connections/c/test"] = failed;
   });
 
   it("in the services that can be connected", async () => {
     await show("#/settings/models");
     await press("Add a connection");
-    await expectOnlyText(24);
+    await expectOnlyText(23);
     await press("Connect <img");
     await expectOnlyText(21);
   });

@@ -238,7 +238,12 @@ impl Run {
                 () = self.answer.stop_asked() => {}
             }
         }
-        self.end(End { stopped, error, result });
+        self.end(End {
+            stopped,
+            error,
+            whole: whole_error,
+            result,
+        });
     }
 
     /// Counts the tokens of an answer against the app's day. A server that does not say how many, or was stopped before it
@@ -533,6 +538,7 @@ impl Run {
         self.end(End {
             stopped: true,
             error: None,
+            whole: None,
             result,
         });
     }

@@ -388,8 +388,8 @@ impl LimitAt<'_> {
             }
             return Err(format!(
                 "The spending limit of {}{} is {}: {} are used, requests that run now included, and this one may take {}. \
-                 The count begins anew on {} at 00:00 UTC; the person can raise the limit in the launcher under Settings → \
-                 Models → Spending",
+                 The count begins anew on {} at 00:00 UTC; the person can raise the limit in the launcher under Activity → \
+                 Spending",
                 self.owner(),
                 self.each(),
                 shown(limit),

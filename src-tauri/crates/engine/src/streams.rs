@@ -26,6 +26,8 @@ const PER_APP: usize = 256;
 pub struct End {
     pub stopped: bool,
     pub error: Option<String>,
+    /// The same for the person, addresses included.
+    pub whole: Option<String>,
     /// Contract section 4.2.
     pub result: Value,
 }

@@ -130,8 +130,8 @@ impl Endpoint {
 
     /// The address that chat requests go to, as the person is to see it; where it has the model's id in it, with a
     /// placeholder.
-    pub fn final_url(&self) -> String {
-        let urls = self.candidates(&self.api.wire().page("MODEL"));
+    pub fn final_url(&self, model: Option<&str>) -> String {
+        let urls = self.candidates(&self.api.wire().page(model.unwrap_or("MODEL")));
         urls.first().map(|url| url.to_string()).unwrap_or_default()
     }
 

@@ -336,6 +336,13 @@ impl Blame {
         self.tried(ProviderErrorKind::NotTheApi, what, url)
     }
 
+    pub(crate) fn damaged(&self, url: &str) -> ProviderError {
+        let what = format!(
+            "sent a damaged piece in the midst of its answer (tried {url}); what had arrived is kept — try again for the rest"
+        );
+        self.tried(ProviderErrorKind::InAnswer, what, url)
+    }
+
     pub(crate) fn truncated(&self, url: &str) -> ProviderError {
         let what = format!(
             "ended the answer before it was finished (tried {url}); what had arrived is kept — try again for the rest"

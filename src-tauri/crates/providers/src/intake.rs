@@ -133,7 +133,7 @@ impl Intake {
             Ok(value) => self.read(&event.name, &value),
             // The last event of a stream that broke off is a part of one.
             Err(error) if last && error.is_eof() => Ok(false),
-            Err(_) => Err(self.blame.unreadable(data, &self.url)),
+            Err(_) => Err(self.damaged(data)),
         }
     }
 
@@ -145,7 +145,7 @@ impl Intake {
         match serde_json::from_str(&self.halves.mend(text)) {
             Ok(value) => self.read("", &value),
             Err(error) if last && error.is_eof() => Err(self.blame.truncated(&self.url)),
-            Err(_) => Err(self.blame.unreadable(text, &self.url)),
+            Err(_) => Err(self.damaged(text)),
         }
     }
 
@@ -216,6 +216,14 @@ impl Intake {
         }
         self.done();
         Ok(true)
+    }
+
+    /// What is no JSON. Once something of an answer has come, the address is the right one.
+    fn damaged(&self, text: &str) -> ProviderError {
+        match self.progress.any {
+            true => self.blame.damaged(&self.url),
+            false => self.blame.unreadable(text, &self.url),
+        }
     }
 
     fn too_long(&self) -> ProviderError {

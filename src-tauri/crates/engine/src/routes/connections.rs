@@ -184,7 +184,7 @@ fn shown(engine: &Engine, account: &AccountId, row: &ConnectionRow) -> Value {
         "keyTrouble": keys::trouble(&standing),
         "local": Url::parse(&row.base_url).is_ok_and(|url| providers::is_local(&url)),
         "preset": row.preset, "promptFormat": row.prompt_format,
-        "finalUrl": engine.endpoint(account, row).ok().map(|endpoint| endpoint.final_url()),
+        "finalUrl": engine.endpoint(account, row).ok().map(|endpoint| endpoint.final_url(None)),
     })
 }
 

@@ -37,7 +37,9 @@ async fn list() -> Json<Value> {
             "keyPage": preset.key_page,
         })
     });
-    let apis = Api::ALL.iter().map(|api| json!({"id": api.name(), "name": api.title()}));
+    let apis = Api::ALL
+        .iter()
+        .map(|api| json!({"id": api.name(), "name": api.title()}));
     Json(json!({"presets": presets.collect::<Vec<_>>(), "apis": apis.collect::<Vec<_>>()}))
 }
 
@@ -49,9 +51,9 @@ async fn local_servers(State(engine): State<Engine>, person: Person, Context(con
         let names: Vec<&str> = server.presets.iter().map(|preset| preset.name).collect();
         let models: Vec<&str> = server.list.models.iter().map(|model| model.id.as_str()).collect();
         let port = url::Url::parse(&server.base_url).ok().and_then(|url| url.port());
-        let added = known.iter().any(|row| {
-            url::Url::parse(&row.base_url).is_ok_and(|url| url.port() == port && providers::is_local(&url))
-        });
+        let added = known
+            .iter()
+            .any(|row| url::Url::parse(&row.base_url).is_ok_and(|url| url.port() == port && providers::is_local(&url)));
         json!({
             "name": names.join(" or "), "preset": server.presets.first().map(|preset| preset.id),
             "api": server.presets.first().map(|preset| preset.api.name()), "baseUrl": server.base_url, "models": models,
@@ -80,12 +82,13 @@ async fn say_hello(
         .db()
         .connection(&person.account, &id)?
         .ok_or_else(|| ApiError::missing("There is no such connection."))?;
-    let url = engine.endpoint(&person.account, &row).ok().map(|endpoint| endpoint.final_url());
+    let endpoint = engine.endpoint(&person.account, &row).ok();
+    let url = |model: Option<&str>| endpoint.as_ref().map(|endpoint| endpoint.final_url(model));
     let model = match hello.model.filter(|model| !model.is_empty()) {
         Some(model) => model.strip_prefix(&format!("{id}/")).unwrap_or(&model).to_owned(),
         None => match engine.first_model(&context, &person.account, &row).await {
             Ok(model) => model,
-            Err(error) => return Ok(Json(json!({"ok": false, "error": error, "url": url}))),
+            Err(error) => return Ok(Json(json!({"ok": false, "error": error, "url": url(None)}))),
         },
     };
     let request = json!({
@@ -112,10 +115,10 @@ async fn say_hello(
         }
     };
     let shown = |text: &str| -> String { text.trim().chars().take(SHOWN).collect() };
-    // A model that thinks may use up its few tokens on that; it answered all the same.
-    let heard = !text.trim().is_empty() || !thinking.trim().is_empty();
-    if let Some(error) = end.error.filter(|_| !heard || end.result["errorInfo"]["kind"] != "truncated") {
-        let mut said = json!({"ok": false, "error": error, "errorInfo": end.result["errorInfo"], "model": model, "url": url});
+    let url = url(Some(&model));
+    if let Some(error) = end.whole.or(end.error) {
+        let mut said =
+            json!({"ok": false, "error": error, "errorInfo": end.result["errorInfo"], "model": model, "url": url});
         if !text.is_empty() {
             said["text"] = shown(&text).into();
         }

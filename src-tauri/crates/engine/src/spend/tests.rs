@@ -202,7 +202,7 @@ fn a_refusal_says_all_there_is_to_know() {
         "for a month",
         "$0.10",
         "2027-01-01",
-        "Settings",
+        "Activity → Spending",
         "raise",
     ] {
         assert!(why.contains(part), "{why}");
