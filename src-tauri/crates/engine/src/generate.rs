@@ -528,6 +528,7 @@ impl Run {
         self.end(End {
             stopped: false,
             error: Some(unready.why),
+            whole: None,
             result,
         });
     }

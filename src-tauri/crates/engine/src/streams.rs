@@ -298,6 +298,7 @@ mod tests {
         answer.finish(End {
             stopped: false,
             error: None,
+            whole: None,
             result: Value::Null,
         });
         assert!(answer.next(&mut early).await.end.is_some());
@@ -321,6 +322,7 @@ mod tests {
             answer.finish(End {
                 stopped: false,
                 error: None,
+                whole: None,
                 result: Value::Null,
             });
             streams.settle(&account, &app);
