@@ -58,7 +58,8 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
-    /// `answer` is called for each request but those for the model list, in a thread of its own.
+    /// `answer` is called for each request but those for the model list, in a thread of its own. The pages of particular
+    /// programs, by which they are told apart, it does not have.
     pub fn start(answer: impl Fn(&Seen, &mut Out) + Send + Sync + 'static) -> Self {
         Self::everything(move |seen, out| {
             if seen.method == "GET" && seen.target.ends_with("/models") {
@@ -66,6 +67,8 @@ impl ModelServer {
                     200,
                     &json!({"object": "list", "data": [{"id": "m", "object": "model"}]}),
                 );
+            } else if seen.method == "GET" {
+                out.answer(404, "text/plain", "there is no such page");
             } else {
                 answer(seen, out);
             }
