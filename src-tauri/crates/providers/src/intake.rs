@@ -154,7 +154,9 @@ impl Intake {
             return Err(self.blame.in_answer(value, &self.url));
         }
         let next = self.reader.read(name, value, &mut self.progress, &mut self.events);
-        self.queue.extend(self.events.drain(..));
+        for event in self.events.drain(..) {
+            queue(&mut self.queue, event);
+        }
         match next {
             Ok(Next::More) => Ok(false),
             Ok(Next::Last) => {
@@ -232,6 +234,16 @@ impl Intake {
             self.url
         );
         self.blame.tried(ProviderErrorKind::NotTheApi, what, &self.url)
+    }
+}
+
+/// Text that came in one piece of the body is handed on in one piece: whoever reads is woken once for it.
+fn queue(queue: &mut VecDeque<Event>, event: Event) {
+    match (queue.back_mut(), event) {
+        (Some(Event::Delta(text)), Event::Delta(more)) | (Some(Event::Thinking(text)), Event::Thinking(more)) => {
+            text.push_str(&more);
+        }
+        (_, event) => queue.push_back(event),
     }
 }
 

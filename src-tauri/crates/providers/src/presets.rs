@@ -147,7 +147,7 @@ mod tests {
                 (_, Api::Ollama) => format!("{}/api/chat", preset.base_url),
                 (_, Api::OpenaiText) => format!("{}/completions", preset.base_url),
             };
-            assert_eq!(endpoint.final_url(), documented, "{id}");
+            assert_eq!(endpoint.final_url(None), documented, "{id}");
         }
     }
 
