@@ -94,7 +94,7 @@ async fn list(
     let set = engine
         .db()
         .setting(&asker.account, "model")?
-        .filter(|m| m.as_str().is_some_and(|m| !m.is_empty()));
+        .filter(|m| m.as_str().is_some_and(|m| !m.is_empty() && allowed.includes(m)));
     let default = set.or_else(|| listed.first().map(|m| m.reference().into()));
     let errors: Vec<Value> = match asker.caller {
         // Addresses and causes are the person's business.
