@@ -10,8 +10,8 @@ use secrets::Origin;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::error::Blame;
-use crate::http_in::{is_web_page, read_body};
+use crate::error::{Blame, looks_like_html};
+use crate::http_in::read_body;
 use crate::media::{Bounds, Whole, ask, json as read_json, openai_side};
 use crate::picture::kind;
 use crate::{Endpoint, ProviderError, ProviderErrorKind};
@@ -195,11 +195,10 @@ async fn fetch(
         let what = format!("answered {} where its picture should be", incoming.status.as_u16());
         return Err(blame.unexpected(&what, &shown));
     }
-    let headers = incoming.headers.clone();
     let body = read_body(incoming, &shown, MAX_IMAGE)
         .await
         .map_err(|error| blame.network(error))?;
-    match is_web_page(&headers, &body) {
+    match looks_like_html(&body) {
         true => Err(blame.web_page(&shown)),
         false => Ok(body),
     }

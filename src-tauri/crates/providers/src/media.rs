@@ -9,8 +9,8 @@ use net::Net;
 use policy::CallContext;
 use serde_json::Value;
 
-use crate::error::{Blame, error_in};
-use crate::http_in::{Ask, Asked, is_web_page, read_body};
+use crate::error::{Blame, error_in, looks_like_html};
+use crate::http_in::{Ask, Asked, read_body};
 use crate::{Api, Endpoint, ProviderError};
 
 /// The OpenAI-compatible side of a server. Ollama's and Google's are at other addresses than their own formats; the
@@ -77,14 +77,14 @@ pub(crate) async fn ask(
         Asked::Answer(incoming, url) => (incoming, url),
         Asked::Refusal(refusal) => return Err(blame.status(&refusal)),
     };
-    let headers = incoming.headers.clone();
     let body = read_body(incoming, &url, bounds.most)
         .await
         .map_err(|error| blame.network(error))?;
     if body.trim_ascii().is_empty() {
         return Err(blame.unexpected("answered with nothing", &url));
     }
-    if is_web_page(&headers, &body) {
+    // By its bytes alone: what a server claims of a picture or a sound is often wrong.
+    if looks_like_html(&body) {
         return Err(blame.web_page(&url));
     }
     Ok(Whole { body, url })
