@@ -165,11 +165,61 @@ declare namespace chrysalis {
   interface Message {
     /** Other words are refused when the request is made; here any string goes, so that lists need no annotation. */
     role: "user" | "assistant" | "system" | (string & {});
-    content: string;
+    content: string | ContentPart[];
+    /** Of a user's turn; up to 20. */
+    images?: Image[];
     reasoning?: string;
     reasoningModel?: string;
+    /** What an earlier result said to send along with its text. */
     replay?: any;
   }
+
+  /** Text or an image, in the ways of OpenAI (`image_url`) and Anthropic (`source`). */
+  interface ContentPart {
+    type: "text" | "image_url" | "input_image" | "image" | (string & {});
+    text?: string;
+    image_url?: { url: string } | string;
+    source?: any;
+  }
+
+  /** PNG, JPEG, GIF or WebP: a `data:` address with base64, or `/v1/assets/<id>`. A web address is refused. */
+  type Image = string | { url: string };
+
+  /** A way to write a conversation out for text completion. Texts of up to 400 characters. */
+  interface PromptFormat {
+    systemPrefix?: string;
+    systemSuffix?: string;
+    userPrefix?: string;
+    userSuffix?: string;
+    assistantPrefix?: string;
+    assistantSuffix?: string;
+    systemAsUser?: boolean;
+  }
+
+  /** What kind of failure it was; each is explained in models.md. */
+  type ErrorKind =
+    | "key" | "credit" | "rate_limit" | "model_gone" | "context" | "refused" | "network" | "server" | "stalled"
+    | "truncated" | "not_the_api" | "unusable" | "limit";
+
+  interface ErrorInfo {
+    kind: ErrorKind;
+    provider: string;
+    model?: string | null;
+    /** The HTTP status, if there was an answer. */
+    status?: number;
+    /** The provider's own word. */
+    code?: string;
+    retryAfterMs?: number;
+    /** The size of the model's context in tokens, where the server said so. */
+    window?: number;
+    responseId?: string;
+  }
+
+  /** What an answer consists of, in its order. */
+  type ResultPart =
+    | { type: "text"; text: string }
+    | { type: "thinking"; text: string; ms: number }
+    | { type: "tool"; name: string; args: any; resultText: string; isError: boolean };
 
   interface GenerateRequest {
     messages: Message[];
@@ -178,18 +228,23 @@ declare namespace chrysalis {
     model?: string | null;
     sessionId?: string;
     reasoning?: "off" | "minimal" | "low" | "med" | "medium" | "high" | "xhigh" | "max";
+    /** Tokens to think with, where the model takes a number. */
     thinkingBudget?: number;
     /** Marks of thinking that a model writes into its text. */
     reasoningTags?: { open: string; close: string };
+    /** The beginning of the answer, put into the model's mouth. */
     assistantPrefill?: string;
-    promptFormat?: any;
+    /** For text completion: a format's id, `auto`, or one of one's own. */
+    promptFormat?: string | PromptFormat;
+    /** `params` goes into the body as it is, except for what carries the request itself. */
     presetParams?: { temperature?: number; max_tokens?: number; params?: { [name: string]: any } };
-    cache?: any;
+    /** Marks what the server is to keep of the prompt: turns from the end, and for five minutes or an hour. */
+    cache?: { depth?: number; retention?: "none" | "short" | "long" | (string & {}) };
     /** Up to 16 tools of this plugin's own, answered by its `handleTool`. Dropped without the permission `tools`. */
     tools?: ToolDefinition[];
     /** Adds what the app's other plugins offer (`appTools`). */
     wantsTools?: boolean;
-    /** A JSON schema that the answer must follow; it is in `json` of the result. */
+    /** A JSON schema for the answer, which is in `json` of the result; look whether it is there. */
     schema?: { [name: string]: any };
     /** Lets pages read the answer as it grows, and stop it: `chatId` up to 200 characters. */
     stream?: { chatId: string; name?: string };
@@ -209,24 +264,32 @@ declare namespace chrysalis {
       reasoning?: number;
       cacheRead: number;
       cacheWrite: number;
+      /** In US dollars; means something only if `priced`. */
       costTotal: number;
+      /** False when nobody knows the price. */
       priced: boolean;
     };
     genTimeMs: number;
     reasoning?: string;
     reasoningTimeMs?: number;
+    /** What was sent beside the messages. */
     requestParams?: { [name: string]: any };
     assistantPrefill?: string;
     /** What `schema` asked for. */
     json?: any;
     toolTrace?: { name: string; args: any; resultText: string; isError: boolean }[];
-    parts?: any[];
+    /** To be kept with the text and sent along in a later request. */
+    replay?: any;
+    /** Text, thinking and tools in their order. */
+    parts?: ResultPart[];
     finishReason?: string;
     /** The answer broke off. */
     truncated?: boolean;
     /** Somebody stopped it, or its deadline passed. */
     stopped?: boolean;
+    /** For the person: what was wrong and what to do. */
     error?: string;
+    errorInfo?: ErrorInfo;
   }
 
   /** What arrived since the last part: text, or a tool that the model used. */
@@ -259,7 +322,7 @@ declare namespace chrysalis {
   interface Llm {
     generate(request: GenerateRequest, options?: Deadline): Promise<GenerateResult> & { abort(): Promise<boolean> };
     stream(request: GenerateRequest, options?: Deadline): Stream;
-    /** One vector for each text; null where no connection with a key makes them. */
+    /** One vector for each text; null where no connection is chosen for it and none has a key. */
     embed(request: EmbedRequest): Promise<number[][] | null>;
 
     /** The older form: queues up to 16 per pass; the answer is in `results` in the next pass. */

@@ -17,7 +17,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A worked example of docs/plugins.md.
+/// A worked example of docs/plugins.md or docs/models.md.
 struct Example {
     app: String,
     /// Paths in the app with their text.
@@ -29,7 +29,8 @@ struct Example {
 /// Everything between `<!-- example: app -->` and `<!-- end of example -->`: a code block is the file named in the last
 /// line above it, a command (`sh`), or what the command above it prints.
 fn examples() -> Vec<Example> {
-    let text = fs::read_to_string(root().join("docs/plugins.md")).unwrap();
+    let documents = ["plugins.md", "models.md"].map(|name| fs::read_to_string(root().join("docs").join(name)).unwrap());
+    let text = documents.concat();
     let mut found = Vec::new();
     for part in text.split("<!-- example: ").skip(1) {
         let (app, rest) = part.split_once(" -->").unwrap();
@@ -157,7 +158,12 @@ fn model(seen: &Seen, out: &mut Out) {
     out.begin();
     if request["tools"].is_array() && said("tool").is_empty() {
         let tool = &request["tools"][0]["function"]["name"];
-        let call = json!({"index": 0, "id": "c1", "type": "function", "function": {"name": tool, "arguments": "{\"item\":\"milk\"}"}});
+        let arguments = match said("user").contains("data:image/gif;base64,R0lGOD") {
+            true => r#"{"shop":"Corner Shop","total":4.2}"#,
+            false => r#"{"item":"milk"}"#,
+        };
+        let call =
+            json!({"index": 0, "id": "c1", "type": "function", "function": {"name": tool, "arguments": arguments}});
         let chunk = json!({"id": "r1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]});
         let last = json!({"id": "r1", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
         out.raw(&format!("data: {chunk}\n\ndata: {last}\n\ndata: [DONE]\n\n"));
