@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use db::UsageLimits;
+use net::Proxy;
 use policy::{Capability, HostPolicy, PluginPolicy};
 use toml_edit::{DocumentMut, Item, TableLike};
 
@@ -24,6 +25,8 @@ pub struct Config {
     pub plugins: HostPolicy,
     /// The file that keys are kept in, for servers; relative to the home. Without one they are kept where the person chose.
     pub keys_file: Option<PathBuf>,
+    /// What secure connections to model servers on the internet go through.
+    pub proxy: Option<Proxy>,
     /// What each app may use a day where the person set nothing else; the disk limit is no daily one.
     pub budgets: UsageLimits,
 }
@@ -39,6 +42,7 @@ impl Default for Config {
             worker_idle_seconds: 60,
             plugins: HostPolicy::default(),
             keys_file: None,
+            proxy: None,
             budgets: UsageLimits {
                 model_calls: Some(5_000),
                 tokens: None,
@@ -80,6 +84,14 @@ disk_bytes = 2147483648
 [keys]
 # file = \"keys.txt\"
 
+# A proxy for model servers on the internet: http://host:port or https://host:port (not SOCKS), with user:password@ before
+# the host if it wants that. A proxy set in the environment is ignored. Only https is sent through it, so that it sees the
+# server's name but no key and no word; model servers on this machine or in your own network are reached without it.
+# What plugins and pictures fetch from the internet never goes through it: which addresses they may reach is checked when
+# connecting, and behind a proxy that would be the proxy's address.
+[network]
+# proxy = \"http://proxy.example.com:3128\"
+
 # What plugins may be granted at all, whatever a person allows in the launcher. Permissions: llm, store, schedule,
 # network, local-network, tools, routes, fs, zip, hooks. Host patterns: api.example.com, *.example.com (its subdomains,
 # not the name itself), each with :port if only that one is meant.
@@ -99,7 +111,7 @@ pub enum ConfigError {
     #[error("config.toml cannot be read: {0}")]
     Read(std::io::Error),
     #[error("config.toml is not valid TOML: {0}. Correct it, or delete the file to get the defaults back")]
-    Syntax(toml_edit::TomlError),
+    Syntax(String),
     #[error("config.toml: {name} must be {expected}, not {given}")]
     Value {
         name: String,
@@ -122,7 +134,7 @@ impl Config {
         let document: DocumentMut = text
             .trim_start_matches('\u{feff}')
             .parse()
-            .map_err(ConfigError::Syntax)?;
+            .map_err(|error: toml_edit::TomlError| ConfigError::Syntax(syntax(text, &error)))?;
         let mut config = Self::default();
         for (name, item) in document.iter() {
             match name {
@@ -153,12 +165,24 @@ impl Config {
                 }
                 "budgets" => budgets(&mut config.budgets, table(item, "budgets")?)?,
                 "keys" => config.keys_file = keys(table(item, "keys")?)?,
+                "network" => config.proxy = network(item)?,
                 "plugins" => config.plugins = plugins(table(item, "plugins")?)?,
                 other => tracing::warn!("config.toml: there is no setting \"{other}\"; it is ignored"),
             }
         }
         Ok(config)
     }
+}
+
+/// What is wrong with the file, with the line it is in, unless a proxy's password may stand there.
+fn syntax(text: &str, error: &toml_edit::TomlError) -> String {
+    let shown = error.to_string();
+    if !shown.contains('@') && !shown.contains("proxy") {
+        return shown;
+    }
+    let at = error.span().map_or(0, |span| span.start);
+    let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+    format!("line {line}: {}", error.message().trim())
 }
 
 fn wrong(name: &str, expected: &str, item: &Item) -> ConfigError {
@@ -209,6 +233,29 @@ fn keys(section: &dyn TableLike) -> Result<Option<PathBuf>, ConfigError> {
         file = Some(PathBuf::from(path));
     }
     Ok(file)
+}
+
+fn network(item: &Item) -> Result<Option<Proxy>, ConfigError> {
+    let mut proxy = None;
+    let section = item.as_table_like().ok_or_else(|| ConfigError::Value {
+        name: "network".into(),
+        expected: "a section, [network]".into(),
+        given: "what stands there".into(),
+    })?;
+    for (name, item) in section.iter() {
+        // A slip here would send words past the proxy they were meant for, and what stands here may hold a password:
+        // nothing unknown is passed over, and nothing is repeated.
+        let wrong = |expected: String| ConfigError::Value {
+            name: format!("network.{name}"),
+            expected,
+            given: "what stands there".into(),
+        };
+        let text = item.as_str().filter(|_| name == "proxy");
+        let text = text.ok_or_else(|| wrong("network.proxy, \"http://host:port\" in quotes".into()))?;
+        let read = Proxy::parse(text).map_err(|why| wrong(format!("http://host:port or https://host:port ({why})")))?;
+        proxy = Some(read);
+    }
+    Ok(proxy)
 }
 
 fn plugins(section: &dyn TableLike) -> Result<HostPolicy, ConfigError> {
@@ -296,6 +343,37 @@ mod tests {
         let keys = Config::parse("[keys]\nfile = \"/etc/chrysalis/keys\"").unwrap();
         assert_eq!(keys.keys_file, Some("/etc/chrysalis/keys".into()));
         assert!(config.plugins.plugins["_/top"].deny.contains(&Capability::Llm));
+    }
+
+    #[test]
+    fn a_proxy_is_read_and_its_password_never_shown() {
+        let config = Config::parse("[network]\nproxy = \"http://ann:canary@proxy.corp:3128\"").unwrap();
+        assert_eq!(config.proxy.as_ref().unwrap().to_string(), "http://proxy.corp:3128");
+        assert!(!format!("{config:?}").contains("canary"));
+        assert_eq!(Config::parse("[network]").unwrap().proxy, None);
+        for (text, want) in [
+            ("network = \"http://canary@h\"", "network must be a section"),
+            ("[network]\nproxy = 5", "network.proxy must be network.proxy"),
+            (
+                "[network]\nproxi = \"http://a:canary@h:1\"",
+                "network.proxi must be network.proxy",
+            ),
+            (
+                "[network]\nproxy = \"socks5://a:canary@h:1\"",
+                "SOCKS proxies are not supported",
+            ),
+            ("[network]\nproxy = \"a:canary@h:1\"", "must begin with http"),
+            ("[network]\nproxy = \"http://a:canary@h:1/x\"", "behind the port"),
+            ("[network]\nproxy = \"http://a:canary@h:1", "not valid TOML: line 2"),
+            ("[network]\nproxy = canary", "not valid TOML: line 2"),
+        ] {
+            let error = Config::parse(text).unwrap_err().to_string();
+            assert!(error.contains(want), "{text}: {error}");
+            assert!(
+                !error.contains("canary") || text.starts_with("network ="),
+                "{text}: {error}"
+            );
+        }
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
         max_alive: config.max_workers,
         idle: Duration::from_secs(config.worker_idle_seconds),
     });
-    let net = net::Net::new(activity.clone());
+    let net = net::Net::new(activity.clone()).through(config.proxy.clone());
     let permissions = Arc::new(Permissions::new(db.clone(), config.plugins.clone()));
     let budgets = Arc::new(Budgets::new(db.clone(), config.budgets));
     let spend = Arc::new(Spend::new(db.clone()));

@@ -181,16 +181,21 @@ impl Granted {
     }
 }
 
-/// Where a plugin's manifest would list this URL's host.
-fn field_for(url: &Url) -> &'static str {
+/// Whether a URL's host is near by as it is written: an address that is not public, or a name that only means something
+/// in one's own network.
+pub(crate) fn looks_local(url: &Url) -> bool {
     const LOCAL: [&str; 3] = [".lan", ".internal", ".home.arpa"];
-    let local = match url.host() {
+    match url.host() {
         Some(Host::Ipv4(v4)) => !is_public(v4.into()),
         Some(Host::Ipv6(v6)) => !is_public(v6.into()),
         Some(Host::Domain(name)) => is_local_name(name) || LOCAL.iter().any(|end| name.ends_with(end)),
         None => false,
-    };
-    if local { "localHosts" } else { "networkHosts" }
+    }
+}
+
+/// Where a plugin's manifest would list this URL's host.
+fn field_for(url: &Url) -> &'static str {
+    if looks_local(url) { "localHosts" } else { "networkHosts" }
 }
 
 /// The first few of a list, for a message.

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use secrets::Origin;
 use url::{Host, Url};
 
-use crate::address::{Span, is_localhost};
+use crate::address::{Span, is_localhost, looks_local};
 use crate::{NetError, Reach};
 
 /// An address whose form, host and reach have been checked, and which is the only thing [`crate::Net`] connects to. A
@@ -77,6 +77,11 @@ impl CheckedUrl {
 
     pub(crate) fn span(&self) -> Span {
         self.span
+    }
+
+    /// Whether a person typed it and it is not near by: what a proxy is for.
+    pub(crate) fn may_use_proxy(&self) -> bool {
+        self.span == Span::Typed && !looks_local(&self.url)
     }
 
     /// The address as logs and errors show it: without its query.

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::Proxy;
 use crate::guard::LookupError;
 
 /// Why a request got no answer, or only a part of one. Texts say what was tried and what to do; they contain neither
@@ -30,6 +31,13 @@ pub enum NetError {
     Dns { url: String, why: String },
     #[error("could not connect to {url}: {why}")]
     Connect { url: String, why: String },
+    /// The proxy that config.toml names could not be reached, or would not connect to the server. Nothing of the request
+    /// was sent.
+    #[error(
+        "could not connect to {url} through the proxy {proxy}: {why}; check [network] proxy in config.toml, or take it out \
+         to connect without one, and start Chrysalis anew"
+    )]
+    Proxy { url: String, proxy: String, why: String },
     #[error("no secure connection to {url}: {why}; check the address (http or https?) and the server's certificate")]
     Tls { url: String, why: String },
     #[error("{url} {what} within {} seconds; it may be busy or starting: try again", seconds(*.after))]
@@ -81,6 +89,7 @@ impl NetError {
             | Self::Redirected { url, .. }
             | Self::Dns { url, .. }
             | Self::Connect { url, .. }
+            | Self::Proxy { url, .. }
             | Self::Tls { url, .. }
             | Self::TimedOut { url, .. }
             | Self::TooBig { url, .. }
@@ -153,20 +162,100 @@ pub(crate) fn from_send(url: &str, error: &reqwest::Error, connect_timeout: Dura
         .iter()
         .any(|word| why.contains(word));
     if tls {
+        let why = in_plain_words(&why).map_or(why.clone(), |plain| format!("{plain} ({why})"));
         return NetError::Tls { url, why };
     }
     if error.is_connect() {
-        let refused = causes(error)
-            .iter()
-            .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-            .any(|io| io.kind() == std::io::ErrorKind::ConnectionRefused);
-        let why = match refused {
+        let why = match nobody_listens(error) {
             true => "nothing is listening there; is the server running, and is the port right?".into(),
             false => why,
         };
         return NetError::Connect { url, why };
     }
     NetError::Broken { url, why }
+}
+
+/// The error of a request that got no answer and was to go through `proxy`.
+pub(crate) fn from_send_through(
+    proxy: &Proxy,
+    url: &str,
+    error: &reqwest::Error,
+    connect_timeout: Duration,
+) -> NetError {
+    let failed = |why: String| NetError::Proxy {
+        url: url.to_owned(),
+        proxy: proxy.to_string(),
+        why,
+    };
+    let causes = causes(error);
+    if let Some(lookup) = causes.iter().find_map(|cause| cause.downcast_ref::<LookupError>()) {
+        return failed(match lookup {
+            LookupError::Forbidden(why) => (*why).into(),
+            LookupError::Failed(why) => {
+                let why: String = why.chars().take(200).collect();
+                format!("the proxy's name could not be looked up ({why})")
+            }
+        });
+    }
+    if error.is_connect() && error.is_timeout() {
+        let seconds = seconds(connect_timeout);
+        return failed(format!(
+            "no secure connection to the server came about within {seconds} seconds"
+        ));
+    }
+    // The client's own words for what the proxy did; it does not say which status the proxy answered with.
+    let tunnel = causes
+        .iter()
+        .map(ToString::to_string)
+        .find_map(|text| Some(text.strip_prefix("tunnel error: ")?.to_owned()));
+    match tunnel.as_deref() {
+        Some("proxy authorization required") => failed(
+            "the proxy wants a user name and a password, or other ones (407); write them before its host, \
+             http://user:password@host:port"
+                .into(),
+        ),
+        Some("unsuccessful" | "proxy response headers too long") => failed(
+            "the proxy did not make the connection (it answered CONNECT with something else than 200); it may not know \
+             the server or not allow it, or be no proxy at all"
+                .into(),
+        ),
+        Some("unexpected end of file") => failed("the proxy closed the connection without an answer".into()),
+        Some(_) if nobody_listens(error) => failed("nothing is listening there; is the proxy running?".into()),
+        Some(_) => failed(innermost(error)),
+        // Behind the proxy: the server's certificate, or the connection once it was made.
+        None => from_send(url, error, connect_timeout),
+    }
+}
+
+fn nobody_listens(error: &reqwest::Error) -> bool {
+    causes(error)
+        .iter()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|io| io.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
+/// What the TLS library means, for people.
+fn in_plain_words(why: &str) -> Option<&'static str> {
+    const WORDS: [(&str, &str); 7] = [
+        (
+            "UnknownIssuer",
+            "nobody this computer trusts has vouched for the server's certificate",
+        ),
+        ("not valid for name", "the server's certificate is for another name"),
+        (
+            "expired",
+            "the server's certificate has expired, or this computer's clock is wrong",
+        ),
+        (
+            "not valid yet",
+            "the server's certificate is not valid yet, or this computer's clock is wrong",
+        ),
+        ("handshake eof", "the server hung up when it was asked for TLS"),
+        ("corrupt message", "the server does not answer in TLS"),
+        ("InvalidContentType", "the server does not answer in TLS"),
+    ];
+    let found = WORDS.iter().find(|(theirs, _)| why.contains(theirs));
+    found.map(|(_, ours)| *ours)
 }
 
 /// The error of an answer that broke off.

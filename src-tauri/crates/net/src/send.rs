@@ -13,11 +13,11 @@ use tokio::time::Instant;
 use crate::address::Span;
 use crate::body::Limits;
 use crate::checked::shown;
-use crate::error::from_send;
+use crate::error::{from_send, from_send_through};
 use crate::guard::Guard;
 use crate::log::{Attempt, Line};
 use crate::mask::Mask;
-use crate::{Body, CheckedUrl, ConnectionLog, NetError, Reach, Resolver, SystemResolver};
+use crate::{Body, CheckedUrl, ConnectionLog, NetError, Proxy, Reach, Resolver, SystemResolver};
 
 /// How a key is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +89,8 @@ pub(crate) struct Hop<'a> {
     /// When the answer's head must be here.
     pub(crate) until: Instant,
     pub(crate) attempt: Attempt,
+    /// What it goes through instead of straight to the server.
+    pub(crate) proxy: Option<&'a Proxy>,
 }
 
 /// One HTTP client per span, because the guard inside it must know how far its names may lead. Sharing one would let a
@@ -101,11 +103,13 @@ struct ClientKey {
     span: Span,
     connect_timeout: Duration,
     secure: bool,
+    proxied: bool,
 }
 
 struct Inner {
     log: Arc<dyn ConnectionLog>,
     resolver: Arc<dyn Resolver>,
+    proxy: Option<Proxy>,
     clients: Mutex<VecDeque<(ClientKey, reqwest::Client)>>,
 }
 
@@ -132,6 +136,20 @@ impl Net {
         Self(Arc::new(Inner {
             log,
             resolver,
+            proxy: None,
+            clients: Mutex::new(VecDeque::new()),
+        }))
+    }
+
+    /// With [`Net::send`] going through `proxy` to addresses that a person typed ([`Reach::Named`]) and that are not near
+    /// by as they are written: no private address, no name like `localhost`, `box`, `box.local`, `box.lan`. Such a request
+    /// must be https, and the proxy, not this program, looks its name up. [`Net::fetch`] never uses it. Without this, and
+    /// whatever the environment says, there is no proxy.
+    pub fn through(self, proxy: Option<Proxy>) -> Self {
+        Self(Arc::new(Inner {
+            log: self.0.log.clone(),
+            resolver: self.0.resolver.clone(),
+            proxy,
             clients: Mutex::new(VecDeque::new()),
         }))
     }
@@ -163,6 +181,18 @@ impl Net {
             error
         };
 
+        let proxy = self.0.proxy.as_ref().filter(|_| request.url.may_use_proxy());
+        if let Some(proxy) = proxy
+            && request.url.origin().scheme() != "https"
+        {
+            return Err(refuse(NetError::Refused {
+                url,
+                why: format!(
+                    "config.toml sends model servers on the internet through the proxy {proxy}, which would read the key \
+                     and every word of a request by plain http; use an address that begins with https://"
+                ),
+            }));
+        }
         let mut headers = request.headers;
         if let Some(handle) = &request.key {
             let (name, value) = key_header(handle, &request.key_style, &request.url).map_err(refuse)?;
@@ -178,6 +208,7 @@ impl Net {
             began,
             until: deadline.map_or(patience, |at| at.min(patience)),
             attempt,
+            proxy,
         };
         let (response, mut line) = self.exchange(hop).await?;
         let status = response.status();
@@ -221,7 +252,7 @@ impl Net {
                 after: hop.began.elapsed(),
             }));
         }
-        let client = self.client(hop.url, hop.connect_timeout).map_err(refuse)?;
+        let client = self.client(hop.url, hop.connect_timeout, hop.proxy).map_err(refuse)?;
         let mut line = self.open_line(&hop.attempt, &url).await?;
         let sending = client
             .request(hop.method, hop.url.url().clone())
@@ -233,7 +264,10 @@ impl Net {
                 line.status = Some(response.status().as_u16());
                 return Ok((response, line));
             }
-            Ok(Err(error)) => from_send(&url, &error, hop.connect_timeout),
+            Ok(Err(error)) => match hop.proxy {
+                Some(proxy) => from_send_through(proxy, &url, &error, hop.connect_timeout),
+                None => from_send(&url, &error, hop.connect_timeout),
+            },
             Err(_) => NetError::TimedOut {
                 url,
                 what: "did not begin to answer",
@@ -264,11 +298,17 @@ impl Net {
         })
     }
 
-    fn client(&self, url: &CheckedUrl, connect_timeout: Duration) -> Result<reqwest::Client, NetError> {
+    fn client(
+        &self,
+        url: &CheckedUrl,
+        connect_timeout: Duration,
+        proxy: Option<&Proxy>,
+    ) -> Result<reqwest::Client, NetError> {
         let key = ClientKey {
             span: url.span(),
             connect_timeout,
             secure: url.origin().scheme() == "https",
+            proxied: proxy.is_some(),
         };
         let mut clients = self.0.clients.lock();
         if let Some(at) = clients.iter().position(|(known, _)| *known == key)
@@ -280,15 +320,23 @@ impl Net {
         }
         let guard = Guard {
             resolver: self.0.resolver.clone(),
-            span: key.span,
+            // Through a proxy only the proxy's own name is looked up here. A person typed it, and most are near by.
+            span: if key.proxied { Span::Local } else { key.span },
         };
         let mut builder = reqwest::Client::builder();
         if !key.secure {
             // Reading the system's certificates takes time, and fails where there are none; plain HTTP needs neither.
             builder = builder.tls_certs_only([]);
         }
+        builder = builder.no_proxy();
+        if let Some(proxy) = proxy {
+            builder = builder.proxy(proxy.for_client().map_err(|_| NetError::Proxy {
+                url: url.shown(),
+                proxy: proxy.to_string(),
+                why: "its address cannot be used".into(),
+            })?);
+        }
         let client = builder
-            .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .dns_resolver(Arc::new(guard))

@@ -154,6 +154,8 @@ impl Net {
                 began,
                 until: deadline,
                 attempt: Attempt::new(ctx, method.as_str(), url.shown(), purpose),
+                // What a guest may reach is judged by the address that is connected to; a proxy would hide it.
+                proxy: None,
             };
             let (response, mut line) = self
                 .exchange(exchange)
