@@ -236,7 +236,7 @@ declare namespace chrysalis {
     assistantPrefill?: string;
     /** For text completion: a format's id, `auto`, or one of one's own. */
     promptFormat?: string | PromptFormat;
-    /** `params` goes into the body as it is, except for what carries the request itself. */
+    /** `params` goes into the body as it is, except for what would do more than shape the answer. */
     presetParams?: { temperature?: number; max_tokens?: number; params?: { [name: string]: any } };
     /** Marks what the server is to keep of the prompt: turns from the end, and for five minutes or an hour. */
     cache?: { depth?: number; retention?: "none" | "short" | "long" | (string & {}) };
