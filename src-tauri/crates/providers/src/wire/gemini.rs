@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use self::answer::Candidates;
 use self::talk::Talk;
 use self::thinking::Model;
-use super::{Asking, Choice, Reader, Wire};
+use super::{Asking, Choice, Reader, Wire, params};
 use crate::Tool;
 use crate::request::Quirk;
 use crate::tools::STRUCTURED;
@@ -104,6 +104,7 @@ impl Wire for Gemini {
         for theirs in theirs.iter().filter_map(|name| body.remove(*name)) {
             merge(&mut settings, theirs);
         }
+        settings.retain(|name, _| !params::asks_for_several(name));
         if !settings.is_empty() {
             body.insert("generationConfig".into(), Value::Object(settings));
         }

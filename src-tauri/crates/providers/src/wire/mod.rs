@@ -7,6 +7,7 @@ mod gemini;
 #[cfg(test)]
 pub(crate) mod given;
 mod ollama;
+mod params;
 mod responses;
 mod text;
 
@@ -15,9 +16,9 @@ use net::KeyStyle;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::progress::Progress;
 use crate::formats::Format;
 use crate::picture::Picture;
+use crate::progress::Progress;
 use crate::request::{Level, Quirk};
 use crate::{Endpoint, Event, GenerateRequest, Tool};
 
@@ -187,19 +188,15 @@ impl Asking<'_> {
         }
     }
 
-    /// `presetParams.params` without the fields of the format that carry the request itself.
+    /// `presetParams.params` without the fields of the format that carry the request itself, and without what no format
+    /// takes from there: see [`params`].
     pub(crate) fn params(&self, own: &[&str]) -> impl Iterator<Item = (String, Value)> {
-        let params = self
-            .request
-            .preset_params
-            .as_ref()
-            .and_then(|preset| preset.params.as_ref());
-        let own: Vec<String> = own.iter().map(|&name| name.to_owned()).collect();
+        let preset = self.request.preset_params.as_ref();
+        let params = preset.and_then(|preset| preset.params.as_ref());
         params
-            .cloned()
+            .map(|params| params::passed_on(params, own))
             .unwrap_or_default()
             .into_iter()
-            .filter(move |(name, _)| !own.contains(name))
     }
 
     /// `presetParams.temperature`, where it is a number JSON can carry and the model takes one.
