@@ -97,10 +97,27 @@ impl From<&Bound> for Bound {
     }
 }
 
-/// `v1`, `v1beta`, `v4`: part of the interface, not of a gateway's address.
+/// `v1`, `v1beta`, `v1.1`, `v1p1beta2`: part of the interface, not of a gateway's address. Nothing else is, so that
+/// `/v1-alice` and `/v1-bob` are two places.
 fn is_version(segment: &str) -> bool {
-    let mut bytes = segment.bytes();
-    bytes.next() == Some(b'v') && bytes.next().is_some_and(|byte| byte.is_ascii_digit())
+    let number = |text: &str| -> Option<usize> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        (1..=3).contains(&digits).then_some(digits)
+    };
+    let Some(rest) = segment.strip_prefix('v') else {
+        return false;
+    };
+    let Some(rest) = number(rest).map(|digits| &rest[digits..]) else {
+        return false;
+    };
+    let minor = rest.strip_prefix(['.', 'p']);
+    let rest = minor.map_or(Some(rest), |minor| number(minor).map(|digits| &minor[digits..]));
+    let stage = rest.map(|rest| rest.strip_prefix("alpha").or(rest.strip_prefix("beta")).ok_or(rest));
+    match stage {
+        Some(Ok(stage)) => stage.is_empty() || number(stage) == Some(stage.len()),
+        Some(Err(rest)) => rest.is_empty(),
+        None => false,
+    }
 }
 
 #[cfg(test)]
@@ -171,6 +188,27 @@ mod tests {
             "https://evil.example/acct/one/v1",
         ] {
             assert!(!covers(base, url), "{url}");
+        }
+    }
+
+    #[test]
+    fn only_a_version_is_left_out() {
+        for version in ["v1", "v4", "v12", "v1beta", "v1beta1", "v1alpha", "v1.1", "v1p1beta2"] {
+            assert_eq!(
+                of(&format!("https://gw.example/a/{version}")),
+                of("https://gw.example/a"),
+                "{version}"
+            );
+        }
+        for account in [
+            "v1-alice", "v1alice", "v9x", "v1.", "v1p", "v1betax", "v", "va", "v1234", "v1%2fa", "V1", "v1;a",
+        ] {
+            let (one, other) = (
+                format!("https://gw.example/{account}"),
+                "https://gw.example/v1-bob/models",
+            );
+            assert!(!covers(&one, other), "{account}");
+            assert_ne!(of(&one), of("https://gw.example"), "{account}");
         }
     }
 

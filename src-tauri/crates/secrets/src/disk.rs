@@ -71,6 +71,10 @@ pub(crate) fn read(path: &Path, private: Private) -> Result<Option<Secret>, Stri
 
 /// Puts `bytes` in the place of the file, whole or not at all, with mode 0600.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    if bytes.len() as u64 > LARGEST {
+        // It could not be read again, and with it all that is in it now.
+        return Err(format!("{} is full: it has at most {LARGEST} bytes", path.display()));
+    }
     let put = || -> io::Result<()> {
         let beside = beside(path);
         remove_if_there(&beside)?;

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::Store;
 use crate::disk::{self, Private};
 
+/// Name of the file under a passphrase.
+pub(crate) const SEALED_FILE: &str = "keys.enc";
+
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Lines {
@@ -34,16 +37,28 @@ impl Ledger {
         let read = path.as_deref().map(|path| disk::read(path, Private::Own));
         let lines = match read {
             None => None,
-            Some(Ok(bytes)) => bytes.and_then(|bytes| serde_json::from_slice::<Lines>(bytes.expose_to_net()).ok()),
+            Some(Ok(bytes)) => bytes.and_then(|bytes| {
+                serde_json::from_slice::<Lines>(bytes.expose_to_net())
+                    .inspect_err(|why| tracing::warn!(%why, "what was remembered about keys is damaged"))
+                    .ok()
+            }),
             Some(Err(why)) => {
-                tracing::warn!(why, "where keys are kept is not known; it is asked again");
+                tracing::warn!(why, "what was remembered about keys cannot be read");
                 None
             }
         };
+        // The file is made when it is chosen and removed when something else is: it tells of the choice without a ledger.
+        // Otherwise the next key would go elsewhere, and nobody would be asked.
+        let sealed = folder.filter(|folder| folder.join(SEALED_FILE).symlink_metadata().is_ok());
+        let sealed = sealed.map(|_| Store::Encrypted);
         match (lines, path) {
-            (Some(lines), path) => Self { path, lines },
+            (Some(mut lines), path) => {
+                lines.chosen = lines.chosen.or(sealed);
+                Self { path, lines }
+            }
             (None, path) => {
                 let lines = Lines {
+                    chosen: sealed,
                     keychain: known().into_iter().collect(),
                     ..Lines::default()
                 };

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::asking::State;
 use crate::keychain::{self, Trouble};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, SEALED_FILE};
 use crate::plain::PlainFile;
 use crate::sealed::{Open, SealedFile};
 use crate::text::tidy;
@@ -151,7 +151,7 @@ impl Vault {
             waiting: AtomicUsize::new(0),
             memory: Mutex::new(Memory::default()),
             ledger: Mutex::new(ledger),
-            sealed: places.folder.map(|folder| SealedFile::new(folder.join("keys.enc"))),
+            sealed: places.folder.map(|folder| SealedFile::new(folder.join(SEALED_FILE))),
             open: Mutex::new(None),
             file: places.file.map(PlainFile::new),
         });

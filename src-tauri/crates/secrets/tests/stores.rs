@@ -449,3 +449,39 @@ fn a_lost_or_damaged_ledger_is_asked_anew() {
     }
     assert_eq!(open().1, 5);
 }
+
+#[test]
+fn without_a_ledger_the_file_under_a_passphrase_still_counts() {
+    for damage in [None, Some(""), Some("{\"chosen\":"), Some("[]")] {
+        let home = Home::new();
+        put(&encrypted(&home), "a/c", CANARY).unwrap();
+        let ledger = home.0.path().join("ledger.json");
+        match damage {
+            Some(text) => std::fs::write(&ledger, text).unwrap(),
+            None => std::fs::remove_file(&ledger).unwrap(),
+        }
+        let vault = home.open();
+        assert_eq!(vault.keys().store, Some(Store::Encrypted), "{damage:?}");
+        // What is new is not kept elsewhere, unasked, and what was there is not lost.
+        assert!(
+            matches!(put(&vault, "a/d", "other"), Err(VaultError::Locked(_))),
+            "{damage:?}"
+        );
+        vault.unlock(Some(&phrase(PASSPHRASE))).unwrap();
+        assert_eq!(read(&vault, "a/c").as_deref(), Some(CANARY), "{damage:?}");
+    }
+}
+
+#[test]
+fn what_could_not_be_read_again_is_not_written() {
+    let home = Home::new();
+    let file = home.0.path().join("keys");
+    let vault = home.open_with(Some(file.clone()));
+    put(&vault, "a/c", CANARY).unwrap();
+    let mut text = std::fs::read(&file).unwrap();
+    text.resize(16 << 20, b'#');
+    std::fs::write(&file, &text).unwrap();
+    let error = put(&vault, "a/d", "other").unwrap_err();
+    assert!(error.to_string().contains("full"), "{error}");
+    assert_eq!(read(&home.open_with(Some(file)), "a/c").as_deref(), Some(CANARY));
+}
