@@ -408,3 +408,33 @@ fn what_is_no_key_is_refused_with_the_reason() {
         .send("PUT", &format!("{target}/key"), &json!({"key": "x".repeat(4096)}))
         .ok();
 }
+
+/// Whatever comes first: no key stays behind without its connection, and no connection comes back.
+#[test]
+fn a_key_that_is_saved_while_its_owner_is_removed_goes_with_it() {
+    let home = Home::new(PROGRAM);
+    let running = home.start(home.command(SERVE));
+    let owner = running.set_up();
+    choose(&owner, "encrypted", Some(PASSPHRASE)).ok();
+    for (all, of) in [(CONNECTIONS, "connection"), ("/v1/audio/speech/endpoints", "endpoint")] {
+        for turn in 0..12 {
+            let body = json!({"baseUrl": "http://127.0.0.1:9", "key": "sk-first"});
+            let added = owner.post(all, &body).ok();
+            let one = format!("{all}/{}", added[of]["id"].as_str().unwrap());
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        owner
+                            .send("PATCH", &one, &json!({"name": "again", "key": "sk-second"}))
+                            .status
+                    });
+                }
+                scope.spawn(|| owner.send("DELETE", &one, &Value::Null).status);
+            });
+            assert_eq!(owner.get(all).ok()[format!("{of}s")], json!([]), "{one}, turn {turn}");
+            let left = std::fs::read_to_string(home.path().join("secrets/keys.enc")).unwrap();
+            let left: Value = serde_json::from_str(&left).unwrap();
+            assert_eq!(left["keys"], json!({}), "{one}, turn {turn}");
+        }
+    }
+}

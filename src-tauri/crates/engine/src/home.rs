@@ -152,6 +152,7 @@ pub(crate) fn open(options: Options) -> Result<Engine, OpenError> {
     let spend = Arc::new(Spend::new(db.clone()));
     let engine = Engine(Arc::new(Inner {
         vault: open_vault(&options, &config, &db, &owner.id)?,
+        changing_keys: Arc::default(),
         plugins: Plugins::new(pool, db.clone(), net.clone(), permissions, budgets),
         net,
         instance: random_hex(8),

@@ -42,6 +42,7 @@ use parking_lot::{Mutex, RwLock};
 use policy::{Access, AccountId, AppId, CallContext, Caller};
 use secrets::{Bound, KeyHandle, Standing, Vault};
 use serde_json::json;
+use tokio::sync::OwnedMutexGuard;
 use tower::ServiceExt;
 use url::Url;
 
@@ -115,6 +116,8 @@ struct Inner {
     /// Open folders, so that a call does not open and tidy its account's again.
     workspaces: Mutex<HashMap<AccountId, Workspace>>,
     vault: Vault,
+    /// Held while a key and what it belongs to change together: see [`Engine::changing_keys`].
+    changing_keys: Arc<tokio::sync::Mutex<()>>,
     net: net::Net,
     activity: Arc<Activity>,
     bus: Arc<Bus>,
@@ -248,6 +251,18 @@ impl Engine {
         let workspace = Workspace::open(&folder).map_err(|e| ApiError::bad(e.to_string()))?;
         self.0.workspaces.lock().insert(account.clone(), workspace.clone());
         Ok(workspace)
+    }
+
+    /// Whoever saves or deletes a key together with what it belongs to (a connection, a speech server, a plugin) holds
+    /// this from before looking that up until both are done. Otherwise a key that is saved while its connection is being
+    /// deleted stays behind, where nobody sees it any more, or the connection comes back. Not for use inside of another.
+    pub(crate) async fn changing_keys(&self) -> OwnedMutexGuard<()> {
+        self.0.changing_keys.clone().lock_owned().await
+    }
+
+    /// [`Engine::changing_keys`] where blocking is allowed.
+    pub(crate) fn changing_keys_here(&self) -> OwnedMutexGuard<()> {
+        self.0.changing_keys.clone().blocking_lock_owned()
     }
 
     /// How the vault names a connection's key.

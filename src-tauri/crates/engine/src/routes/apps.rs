@@ -170,6 +170,7 @@ async fn import(
                     .code("changed"),
             );
         }
+        let _turn = engine.changing_keys_here();
         workspace
             .commit(&staged, &staged.id)
             .map_err(|e| ApiError::conflict(e.to_string()))?;
@@ -262,6 +263,7 @@ fn permission(
 async fn remove(State(engine): State<Engine>, person: Person, Path(app): Path<String>) -> Answer<StatusCode> {
     let app = AppId::parse(&app)?;
     blocking(move || -> Answer<()> {
+        let _turn = engine.changing_keys_here();
         engine
             .workspace(&person.account)?
             .remove(&app)

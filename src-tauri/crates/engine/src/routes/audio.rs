@@ -9,6 +9,7 @@ use providers::{Api, MAX_SPEECH, MAX_VOICE, SoundFormat};
 use secrets::{Bound, Secret, Standing, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::OwnedMutexGuard;
 use url::Url;
 
 use super::connections::{KeyText, check_key, checked_url, slug};
@@ -196,12 +197,13 @@ fn checked(text: Option<String>, what: &str, most: usize) -> Answer<Option<Strin
     }
 }
 
-/// Saves `key` and answers what to tell the person about where it is.
+/// Saves `key` and answers what to tell the person about where it is. The turn ends when it is saved.
 async fn save_key(
     engine: &Engine,
     account: &AccountId,
     row: &SpeechEndpointRow,
     key: KeyText,
+    turn: OwnedMutexGuard<()>,
 ) -> Answer<Option<String>> {
     let url = Url::parse(&row.base_url).map_err(|error| ApiError::bad(error.to_string()))?;
     let bound = Bound::of(&url).map_err(|error| ApiError::bad(error.to_string()))?;
@@ -209,7 +211,11 @@ async fn save_key(
         engine.vault().clone(),
         Engine::key_id(account, &Engine::speech_key(&row.id)),
     );
-    let kept = blocking(move || vault.put(&id, bound, Secret::new(key.0))).await?;
+    let kept = blocking(move || {
+        let _turn = turn;
+        vault.put(&id, bound, Secret::new(key.0))
+    })
+    .await?;
     Ok((kept == Store::Run).then(|| keys::FOR_THIS_RUN.to_owned()))
 }
 
@@ -272,10 +278,11 @@ async fn add(
         model: checked(wanted.model.flatten(), "model", MODEL)?,
         voice: checked(wanted.voice.flatten(), "voice", MAX_VOICE)?,
     };
+    let turn = engine.changing_keys().await;
     save(&engine, &person.account, &row).await?;
     let notice = match key {
         None => None,
-        Some(key) => match save_key(&engine, &person.account, &row, key).await {
+        Some(key) => match save_key(&engine, &person.account, &row, key, turn).await {
             Ok(notice) => notice,
             Err(error) => {
                 engine.db().delete_speech_endpoint(&person.account, &row.id)?;
@@ -298,6 +305,7 @@ async fn change(
     Path(id): Path<String>,
     Given(wanted): Given<Wanted>,
 ) -> Answer<(StatusCode, Json<Value>)> {
+    let turn = engine.changing_keys().await;
     let mut row = found(&engine, &person.account, &id)?;
     let key = wanted.key.filter(|key| !key.0.is_empty());
     if let Some(key) = &key {
@@ -335,12 +343,13 @@ async fn change(
     }
     save(&engine, &person.account, &row).await?;
     if let Some(key) = key {
-        notice = save_key(&engine, &person.account, &row, key).await?;
+        notice = save_key(&engine, &person.account, &row, key, turn).await?;
     }
     Ok(answer(engine, person.account, row, StatusCode::OK, notice).await)
 }
 
 async fn remove(State(engine): State<Engine>, person: Person, Path(id): Path<String>) -> Answer<StatusCode> {
+    let _turn = engine.changing_keys().await;
     found(&engine, &person.account, &id)?;
     forget_key(&engine, &person.account, &id).await?;
     let (db, account, gone) = (engine.db().clone(), person.account.clone(), id.clone());

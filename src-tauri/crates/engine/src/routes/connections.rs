@@ -9,6 +9,7 @@ use providers::{Api, Preset};
 use secrets::{Bound, Origin, Secret, Standing, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::OwnedMutexGuard;
 use url::Url;
 
 use super::keys;
@@ -128,14 +129,21 @@ fn checked_api(api: &str) -> Answer<Api> {
     Api::parse(api).ok_or_else(|| {
         let known: Vec<&str> = Api::ALL.iter().map(|api| api.name()).collect();
         let api: String = api.chars().take(80).collect();
-        ApiError::bad(format!("There is no wire format \"{api}\": use one of {}.", known.join(", ")))
+        ApiError::bad(format!(
+            "There is no wire format \"{api}\": use one of {}.",
+            known.join(", ")
+        ))
     })
 }
 
 fn checked_preset(id: &str) -> Answer<&'static Preset> {
     let found = providers::presets().iter().find(|preset| preset.id == id);
     let id: String = id.chars().take(80).collect();
-    found.ok_or_else(|| ApiError::bad(format!("There is no preset \"{id}\": GET /v1/settings/providers lists them.")))
+    found.ok_or_else(|| {
+        ApiError::bad(format!(
+            "There is no preset \"{id}\": GET /v1/settings/providers lists them."
+        ))
+    })
 }
 
 fn checked_format(format: &Value) -> Answer<Option<Value>> {
@@ -146,12 +154,23 @@ fn checked_format(format: &Value) -> Answer<Option<Value>> {
     Ok(Some(format.clone()))
 }
 
-/// Saves `key` and answers what to tell the person about where it is.
-async fn save_key(engine: &Engine, account: &AccountId, row: &ConnectionRow, key: KeyText) -> Answer<Option<String>> {
+/// Saves `key` and answers what to tell the person about where it is. The turn ([`Engine::changing_keys`]) ends when it is
+/// saved, also where the asker went away before.
+async fn save_key(
+    engine: &Engine,
+    account: &AccountId,
+    row: &ConnectionRow,
+    key: KeyText,
+    turn: OwnedMutexGuard<()>,
+) -> Answer<Option<String>> {
     let url = Url::parse(&row.base_url).map_err(|e| ApiError::bad(e.to_string()))?;
     let bound = Bound::of(&url).map_err(|e| ApiError::bad(e.to_string()))?;
     let (vault, id) = (engine.vault().clone(), Engine::key_id(account, &row.id));
-    let kept = blocking(move || vault.put(&id, bound, Secret::new(key.0))).await?;
+    let kept = blocking(move || {
+        let _turn = turn;
+        vault.put(&id, bound, Secret::new(key.0))
+    })
+    .await?;
     Ok((kept == Store::Run).then(|| keys::FOR_THIS_RUN.to_owned()))
 }
 
@@ -258,7 +277,9 @@ async fn add(
     if let Some(key) = &wanted.key {
         check_key(&engine, key).await?;
     }
-    let base = wanted.base_url.or_else(|| preset.map(|preset| preset.base_url.to_owned()));
+    let base = wanted
+        .base_url
+        .or_else(|| preset.map(|preset| preset.base_url.to_owned()));
     let url = checked_url(
         api,
         &base.ok_or_else(|| ApiError::bad("A connection needs its address (baseUrl), or a preset."))?,
@@ -276,11 +297,12 @@ async fn add(
         preset: preset.map(|preset| preset.id.to_owned()),
         prompt_format: wanted.prompt_format.as_ref().map_or(Ok(None), checked_format)?,
     };
+    let turn = engine.changing_keys().await;
     let (db, account, new) = (engine.db().clone(), person.account.clone(), row.clone());
     blocking(move || db.put_connection(&account, &new)).await?;
     let notice = match wanted.key {
         None => None,
-        Some(key) => match save_key(&engine, &person.account, &row, key).await {
+        Some(key) => match save_key(&engine, &person.account, &row, key, turn).await {
             Ok(notice) => notice,
             Err(error) => {
                 engine.db().delete_connection(&person.account, &row.id)?;
@@ -310,6 +332,7 @@ async fn change(
     Path(id): Path<String>,
     Given(wanted): Given<Wanted>,
 ) -> Answer<(StatusCode, Json<Value>)> {
+    let turn = engine.changing_keys().await;
     let mut row = found(&engine, &person.account, &id)?;
     let mut api = Api::parse(&row.api).unwrap_or_default();
     if let Some(given) = &wanted.api {
@@ -354,12 +377,13 @@ async fn change(
     let (db, account, new) = (engine.db().clone(), person.account.clone(), row.clone());
     blocking(move || db.put_connection(&account, &new)).await?;
     if let Some(key) = wanted.key {
-        notice = save_key(&engine, &person.account, &row, key).await?;
+        notice = save_key(&engine, &person.account, &row, key, turn).await?;
     }
     saved(engine, person.account, row, StatusCode::OK, notice).await
 }
 
 async fn remove(State(engine): State<Engine>, person: Person, Path(id): Path<String>) -> Answer<StatusCode> {
+    let _turn = engine.changing_keys().await;
     found(&engine, &person.account, &id)?;
     forget(&engine, &person.account, &id).await?;
     let (db, account, gone) = (engine.db().clone(), person.account.clone(), id.clone());
@@ -385,8 +409,9 @@ async fn put_key(
     Path(id): Path<String>,
     Given(body): Given<KeyBody>,
 ) -> Answer<(StatusCode, Json<Value>)> {
+    let turn = engine.changing_keys().await;
     let row = found(&engine, &person.account, &id)?;
-    let notice = save_key(&engine, &person.account, &row, body.key).await?;
+    let notice = save_key(&engine, &person.account, &row, body.key, turn).await?;
     saved(engine, person.account, row, StatusCode::OK, notice).await
 }
 
@@ -395,6 +420,7 @@ async fn delete_key(
     person: Person,
     Path(id): Path<String>,
 ) -> Answer<(StatusCode, Json<Value>)> {
+    let _turn = engine.changing_keys().await;
     let row = found(&engine, &person.account, &id)?;
     let notice = forget(&engine, &person.account, &id).await?;
     saved(engine, person.account, row, StatusCode::OK, notice).await
@@ -416,7 +442,9 @@ mod tests {
             ("localhosted.example", "https://localhosted.example/v1"),
             ("http://models.example/v1", "http://models.example/v1"),
         ] {
-            let url = checked_url(Api::default(), typed).map(|url| url.to_string()).map_err(|e| e.message);
+            let url = checked_url(Api::default(), typed)
+                .map(|url| url.to_string())
+                .map_err(|e| e.message);
             assert_eq!(url.as_deref(), Ok(want), "{typed}");
         }
         for bad in [

@@ -349,6 +349,7 @@ async fn remove(State(engine): State<Engine>, person: Person, Path(named): Path<
     let key = format!("{}/{app}/{id}", person.account);
     engine.plugins().pool().stop(|running| running == key);
     blocking(move || -> Answer<()> {
+        let _turn = engine.changing_keys_here();
         engine
             .workspace(&person.account)?
             .remove_plugin(&app, &id)
@@ -591,6 +592,7 @@ async fn put_secret(
         ))
     })?;
     let origin = Origin::of(&url).map_err(|e| ApiError::bad(e.to_string()))?;
+    let turn = engine.changing_keys().await;
     engine
         .workspace(&person.account)?
         .plugin_exists(&app, &id)
@@ -603,6 +605,7 @@ async fn put_secret(
         origin.to_string(),
     );
     let kept = blocking(move || -> Answer<Store> {
+        let _turn = turn;
         let kept = vault.put(&key, origin.clone(), Secret::from_bytes(text.into_bytes()))?;
         db.note_plugin_secret(&account, &app, &id, &name, &origin.to_string())?;
         Ok(kept)
@@ -619,7 +622,11 @@ async fn delete_secret(
     Path(path): Path<SecretPath>,
 ) -> Answer<StatusCode> {
     let (app, id) = global(&path.plugin)?;
-    blocking(move || engine.drop_secret(&person.account, &app, &id, &path.name)).await?;
+    blocking(move || {
+        let _turn = engine.changing_keys_here();
+        engine.drop_secret(&person.account, &app, &id, &path.name)
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
