@@ -16,8 +16,15 @@ export interface Picture {
 export interface Voice {
   id: string;
   name: string;
-  connection: string;
-  endpoint: string;
+  /** The id of the connection or speech server that has it. */
+  from: string;
+  fromName: string;
+  isServer: boolean;
+}
+export interface Voices {
+  voices: Voice[];
+  /** Those that could not say which voices they have. */
+  errors: { name: string; error: string }[];
 }
 export interface SpeechEndpoint {
   id: string;
@@ -67,19 +74,23 @@ export function mediaCalls(call: Call) {
       const v = object(await call("POST", "/v1/images", body));
       return { url: str(v.url), model: str(v.model), cost: num(v.cost) };
     },
-    async voices(): Promise<{ voices: Voice[]; default: string | null }> {
+    async voices(): Promise<Voices> {
       const v = object(await call("GET", "/v1/audio/voices"));
       return {
         voices: list(v.voices).map((one) => ({
           id: str(one.id),
           name: str(one.name) || str(one.id),
-          connection: str(one.connection),
-          endpoint: str(one.endpoint),
+          from: str(one.endpoint) || str(one.connection),
+          fromName: str(one.of),
+          isServer: str(one.endpoint) !== "",
         })),
-        default: some(v.default),
+        errors: list(v.errors).map((one) => ({ name: str(one.name), error: str(one.error) })),
       };
     },
-    async speak(text: string, wanted: { voice?: string; speed?: number; endpointId?: string }): Promise<Spoken> {
+    async speak(
+      text: string,
+      wanted: { voice?: string; speed?: number; endpointId?: string; connection?: string },
+    ): Promise<Spoken> {
       const v = object(await call("POST", "/v1/audio/speech", { text, ...wanted }));
       return { dataUrl: str(v.dataUrl), url: str(v.url), voice: str(v.voice) || str(v.endpoint) };
     },
@@ -108,8 +119,16 @@ export function mediaCalls(call: Call) {
     async setEmbeddings(model: string, connection: string): Promise<void> {
       await call("PUT", "/v1/embeddings/config", { model, ...(connection ? { connection } : {}) });
     },
-    async probeEmbeddings(model: string): Promise<{ ok: boolean; dimensions: number | null; error: string }> {
-      const v = object(await call("POST", "/v1/embeddings/probe", model ? { model } : {}));
+    async probeEmbeddings(
+      model: string,
+      connection: string,
+    ): Promise<{ ok: boolean; dimensions: number | null; error: string }> {
+      const v = object(
+        await call("POST", "/v1/embeddings/probe", {
+          ...(model ? { model } : {}),
+          ...(connection ? { connection } : {}),
+        }),
+      );
       return { ok: v.ok === true, dimensions: num(v.dimensions), error: str(v.error) };
     },
   };

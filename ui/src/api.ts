@@ -20,6 +20,8 @@ export interface Settings {
   /** For pictures and speech; null takes the first there is. */
   imageModel: string | null;
   imageSize: string | null;
+  /** The connection or speech server that the voice belongs to. */
+  speechFrom: string | null;
   speechVoice: string | null;
   speechSpeed: number | null;
   onboarded: boolean;
@@ -102,6 +104,7 @@ function readSettings(value: unknown): Settings {
     reasoning: some(v.reasoning),
     imageModel: some(v.imageModel),
     imageSize: some(v.imageSize),
+    speechFrom: some(v.speechFrom),
     speechVoice: some(v.speechVoice),
     speechSpeed: num(v.speechSpeed),
     onboarded: v.onboarded === true,

@@ -125,7 +125,10 @@ const answers: Record<string, unknown> = {
   "GET app-models": { models: [HOSTILE, "__proto__"] },
   "GET /v1/images/models": { models: [{ ref: HOSTILE, label: HOSTILE, connectionName: HOSTILE }], default: HOSTILE },
   "POST /v1/images": { url: `javascript:globalThis.pwned=1//${HOSTILE}`, model: HOSTILE, cost: HOSTILE },
-  "GET /v1/audio/voices": { voices: [{ id: HOSTILE, name: HOSTILE, endpoint: HOSTILE }], default: HOSTILE },
+  "GET /v1/audio/voices": {
+    voices: [{ id: HOSTILE, name: HOSTILE, of: HOSTILE, endpoint: HOSTILE }],
+    errors: [{ name: HOSTILE, error: HOSTILE }],
+  },
   "POST /v1/audio/speech": { dataUrl: `data:text/html,${HOSTILE}`, voice: HOSTILE },
   "GET /v1/audio/speech/endpoints": {
     endpoints: [{ id: HOSTILE, name: HOSTILE, baseUrl: HOSTILE, model: HOSTILE, voice: HOSTILE }],

@@ -33,6 +33,7 @@ export const speech = {
   playing: (voice: string) => `Playing ${voice}.`,
   stop: "Stop",
   cannotPlay: "The sound came, but it could not be played here.",
+  unlisted: "Some could not say which voices they have:",
   noVoices: "No connected service can speak. Add an endpoint below, or connect a service under Models.",
   endpoints: "Speech servers",
   endpointsHint: "Servers with the usual address for speech, such as Kokoro or openedai-speech.",

@@ -46,7 +46,7 @@ function Form({ config, connections, onSaved }: Props) {
   const probe = () =>
     void probing.run(async () => {
       setFound(null);
-      setFound(await api.probeEmbeddings(model.trim()));
+      setFound(await api.probeEmbeddings(model.trim(), connection));
     });
   return (
     <form

@@ -20,7 +20,7 @@ const answer: Answers = ({ method, path, body }) => {
     case "GET /v1/assets/a1.png":
       return new Response(new Uint8Array([137, 80, 78, 71]), { headers: { "content-type": "image/png" } });
     case "GET /v1/audio/voices":
-      return { voices: [{ id: "bella", name: "Bella", endpoint: "e1" }], default: "bella" };
+      return { voices: [{ id: "bella", name: "Bella", of: "Kokoro", endpoint: "e1" }], default: "bella" };
     case "POST /v1/audio/speech":
       return { dataUrl, voice: "Bella" };
     case "GET /v1/audio/speech/endpoints":
@@ -85,6 +85,15 @@ it("keeps the model for pictures", async () => {
   await screen.enter("Model for pictures", "c/painter");
   await screen.until(() => sent("/v1/settings")[0]);
   expect(sent("/v1/settings")).toEqual([{ imageModel: "c/painter" }]);
+});
+
+it("keeps a voice with the server that has it, and speaks with both", async () => {
+  await screen.enter("Voice", "e1/bella");
+  await screen.until(() => sent("/v1/settings")[0]);
+  expect(sent("/v1/settings")).toEqual([{ speechVoice: "bella", speechFrom: "e1" }]);
+  await screen.press("Play");
+  await screen.until(() => sent("/v1/audio/speech")[0]);
+  expect(sent("/v1/audio/speech")[0]).toMatchObject({ voice: "bella", endpointId: "e1" });
 });
 
 it("plays what was spoken, at the speed that is set, and stops", async () => {

@@ -21,6 +21,9 @@ const FASTEST = 4;
 /** What the contract lets an endpoint speak at once. */
 const LONGEST = 3000;
 
+/** Two servers may have a voice of the same name. */
+const keyOf = (voice: Voice): string => `${voice.from}/${voice.id}`;
+
 /** Plays one sound at a time; another one, or leaving the page, ends it. */
 function usePlayer() {
   const now = useRef<{ audio: HTMLAudioElement; address: string } | null>(null);
@@ -75,7 +78,8 @@ export function SpeechSection({ settings, onSettings }: Props) {
   const fits = amount === null || (amount >= SLOWEST && amount <= FASTEST);
   const list: Voice[] = voices.value?.voices ?? [];
   const chosen = settings.speechVoice ?? "";
-  const voice = list.find((one) => one.id === chosen);
+  const from = settings.speechFrom ?? "";
+  const voice = list.find((one) => one.id === chosen && (from === "" || one.from === from));
   const keepSpeed = () => {
     if (fits && amount !== settings.speechSpeed && !(amount === 1 && settings.speechSpeed === null)) {
       change({ speechSpeed: amount });
@@ -87,7 +91,7 @@ export function SpeechSection({ settings, onSettings }: Props) {
       const spoken = await api.speak(text.trim(), {
         ...(chosen ? { voice: chosen } : {}),
         ...(amount !== null ? { speed: amount } : {}),
-        ...(voice?.endpoint ? { endpointId: voice.endpoint } : {}),
+        ...(voice?.from ? { [voice.isServer ? "endpointId" : "connection"]: voice.from } : {}),
       });
       const sound = soundOf(spoken.dataUrl);
       if (!sound) throw new Error(t.speech.cannotPlay);
@@ -98,22 +102,37 @@ export function SpeechSection({ settings, onSettings }: Props) {
     <section className="stack media" aria-labelledby="speech">
       <h2 id="speech">{t.speech.title}</h2>
       <ErrorNote error={voices.error} retry={voices.reload} />
+      {voices.value && voices.value.errors.length > 0 ? (
+        <div className="note warn">
+          <p className="strong">{t.speech.unlisted}</p>
+          <ul>
+            {voices.value.errors.map((one) => (
+              <li key={one.name}>
+                <Foreign text={one.name} longest={80} />: <Foreign text={one.error} longest={1000} />
+              </li>
+            ))}
+          </ul>
+        </div>
+      ) : null}
       {voices.value && list.length === 0 ? <p className="quiet">{t.speech.noVoices}</p> : null}
       {list.length > 0 ? (
         <>
           <div className="limits">
             <Pick
               label={t.speech.voice}
-              value={chosen}
-              onValue={(id) => change({ speechVoice: id === "" ? null : id })}
+              value={voice ? keyOf(voice) : chosen}
+              onValue={(key) => {
+                const next = list.find((one) => keyOf(one) === key);
+                change({ speechVoice: next?.id ?? null, speechFrom: next?.from || null });
+              }}
             >
               <option value="">{t.speech.auto}</option>
               {chosen === "" || voice ? null : (
                 <option value={chosen}>{t.settings.notListed(oneLine(chosen, 80))}</option>
               )}
               {list.map((one) => (
-                <option key={`${one.endpoint}/${one.connection}/${one.id}`} value={one.id}>
-                  {oneLine(one.name, 80)}
+                <option key={keyOf(one)} value={keyOf(one)}>
+                  {oneLine(one.fromName ? `${one.name} · ${one.fromName}` : one.name, 100)}
                 </option>
               ))}
             </Pick>
