@@ -141,6 +141,16 @@ struct Inner {
     _lock: HomeLock,
 }
 
+/// Runs work that may block for a while where it is asked from asynchronous code and cannot be awaited: other requests go on
+/// meanwhile. Looking for a key is such work: it waits for the keychain, and for whoever tries a passphrase.
+pub(crate) fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    let flavor = tokio::runtime::Handle::try_current().map(|handle| handle.runtime_flavor());
+    match flavor {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 static TABLE: LazyLock<Mutex<&'static [Access]>> = LazyLock::new(|| Mutex::new(&[]));
 
 /// The access table: every route with who may use it. Empty until the first engine of this process was opened.
@@ -273,14 +283,14 @@ impl Engine {
     /// The key of a connection, if there is one for the address the connection has now.
     pub(crate) fn key_of(&self, account: &AccountId, row: &ConnectionRow) -> Option<KeyHandle> {
         let bound = Bound::of(&Url::parse(&row.base_url).ok()?).ok()?;
-        self.vault().handle(&Self::key_id(account, &row.id), &bound)
+        in_place(|| self.vault().handle(&Self::key_id(account, &row.id), &bound))
     }
 
     /// Whether the key of a connection can be used, and what is in the way.
     pub(crate) fn key_standing(&self, account: &AccountId, row: &ConnectionRow) -> Standing {
         let bound = Url::parse(&row.base_url).ok().and_then(|url| Bound::of(&url).ok());
         bound.map_or(Standing::None, |bound| {
-            self.vault().standing(&Self::key_id(account, &row.id), &bound)
+            in_place(|| self.vault().standing(&Self::key_id(account, &row.id), &bound))
         })
     }
 
@@ -415,5 +425,24 @@ impl Engine {
         self.plugins().pool().shutdown().await;
         let db = self.db().clone();
         let _ = tokio::time::timeout(Duration::from_secs(5), blocking(move || db.close())).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn what_waits_in_place_does_not_hold_the_others_up() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (give, take) = mpsc::channel();
+        let waits = runtime.spawn(async move { super::in_place(|| take.recv_timeout(Duration::from_secs(30))) });
+        // On the only worker there is.
+        runtime.spawn(async move { give.send("done") });
+        assert_eq!(runtime.block_on(waits).unwrap(), Ok("done"));
+        let single = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(single.block_on(async { super::in_place(|| 7) }), 7);
+        assert_eq!(super::in_place(|| 8), 8);
     }
 }

@@ -13,12 +13,12 @@ use secrets::{Bound, KeyHandle, Standing};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::Engine;
 use crate::activity::line;
 use crate::error::{Answer, ApiError};
 use crate::models::Listed;
 use crate::routes::{assets, key_trouble};
 use crate::spend::{Reservation, Truth, What};
+use crate::{Engine, in_place};
 
 /// Pictures and readings that one app, or the launcher, may have under way at once.
 const AT_ONCE: usize = 4;
@@ -222,7 +222,7 @@ impl Engine {
     fn key_for(&self, account: &AccountId, id: &str, base: &Url, app: Option<&AppId>) -> Answer<Option<KeyHandle>> {
         let bound = Bound::of(base).map_err(|error| ApiError::bad(error.to_string()))?;
         let id = Self::key_id(account, id);
-        let standing = self.vault().standing(&id, &bound);
+        let standing = in_place(|| self.vault().standing(&id, &bound));
         let why = match app {
             None => key_trouble(&standing),
             Some(_) => {

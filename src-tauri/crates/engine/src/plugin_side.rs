@@ -15,7 +15,7 @@ use url::Url;
 use crate::activity::line;
 use crate::error::ApiError;
 use crate::held::Held;
-use crate::{BRIDGE, Engine, PageDoor, blocking};
+use crate::{BRIDGE, Engine, PageDoor, blocking, in_place};
 
 #[async_trait::async_trait]
 impl Beyond for Engine {
@@ -39,8 +39,8 @@ impl Beyond for Engine {
         };
         let origin = self.db().plugin_secret(account, app, plugin, name).ok()??;
         let origin = Origin::of(&Url::parse(&origin).ok()?).ok()?;
-        self.vault()
-            .handle(&secrets::plugin_secret_id(account, app, plugin, name)?, &origin)
+        let id = secrets::plugin_secret_id(account, app, plugin, name)?;
+        in_place(|| self.vault().handle(&id, &origin))
     }
 
     fn refused(&self, context: &CallContext, target: &str, why: &str) {

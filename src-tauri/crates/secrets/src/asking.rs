@@ -94,13 +94,19 @@ impl Inner {
         self.ready()
     }
 
-    /// Removes from the keychain what was deleted while it was out of reach. It is unlocked, so nobody is asked.
+    /// Removes from the keychain what was deleted while it was out of reach. It is unlocked, so nobody is asked; it may
+    /// stop answering in the midst all the same, and whoever wants a key waits for the ledger meanwhile.
     pub(crate) fn bury(&self) {
         let mut ledger = self.ledger.lock();
         for id in ledger.doomed() {
-            let done = keychain::erase(&self.service, &id).is_ok() && ledger.erased(&id).is_ok();
-            if !done {
+            let (service, name) = (self.service.clone(), id.clone());
+            let erased = keychain::on_a_thread(move || keychain::erase(&service, &name), |_| {});
+            self.note(&erased);
+            if erased.is_err() || ledger.erased(&id).is_err() {
                 tracing::warn!(id, "a deleted key could not be removed from the keychain yet");
+            }
+            if !matches!(erased, Ok(()) | Err(Trouble::ThisKey(_))) {
+                break;
             }
         }
     }

@@ -110,10 +110,11 @@ pub(crate) fn tidy(path: &Path) {
     let _ = fs::remove_file(beside(path));
 }
 
-/// Always the same name, so that whatever is left there is found again.
+/// Always the same name, so that whatever is left there is found again; one that nobody else gives, because what is found
+/// is removed.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
+    name.push(".chrysalis-new");
     path.with_file_name(name)
 }
 

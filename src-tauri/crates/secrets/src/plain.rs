@@ -91,6 +91,12 @@ impl PlainFile {
     fn replace(&self, id: &str, new: Option<(Vec<u8>, &Secret)>) -> Result<(), String> {
         let old = self.lines()?;
         let old = old.expose_to_net();
+        if is_strangers(old) {
+            return Err(format!(
+                "no line of {} is a name, an address and a key, so it is somebody else's; if it is yours, empty it",
+                self.path.display()
+            ));
+        }
         let more = new
             .as_ref()
             .map_or(0, |(line, key)| line.len() + key.expose_to_net().len() + 1);
@@ -113,4 +119,19 @@ impl PlainFile {
         let bytes = Secret::from_bytes(bytes);
         disk::write(&self.path, bytes.expose_to_net())
     }
+}
+
+/// Whether there is something in it, and none of it is ours.
+fn is_strangers(bytes: &[u8]) -> bool {
+    let is_ours = |words: &[&[u8]]| match words {
+        [_, bound, _] => std::str::from_utf8(bound).is_ok_and(|text| Bound::parse(text).is_ok()),
+        _ => false,
+    };
+    let lines = bytes.split(|byte| *byte == b'\n').map(|line| {
+        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>()
+    });
+    let lines = lines.filter(|words| words.first().is_some_and(|word| !word.starts_with(b"#")));
+    let judged: Vec<bool> = lines.map(|words| is_ours(&words)).collect();
+    !bytes.starts_with(HEAD.as_bytes()) && !judged.is_empty() && !judged.contains(&true)
 }

@@ -62,7 +62,10 @@ pub enum VaultError {
     Locked(String),
     #[error("nothing was saved: {0}")]
     NotSaved(String),
-    #[error("the key is no longer used, but could not be removed: {0}")]
+    #[error(
+        "the key could not be removed, so it is not used until Chrysalis starts again, and then it is: {0}; try again when \
+         that is put right"
+    )]
     StillKept(String),
     #[error("this is not the passphrase of the file")]
     WrongPassphrase,

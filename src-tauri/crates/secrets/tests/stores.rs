@@ -283,7 +283,7 @@ fn a_failed_move_loses_nothing() {
     let vault = home.open();
     put(&vault, "a/c", CANARY).unwrap();
     // A folder in the way of the temporary file: also root cannot write over that.
-    let beside = home.0.path().join("keys.enc.new");
+    let beside = home.0.path().join("keys.enc.chrysalis-new");
     std::fs::create_dir(&beside).unwrap();
     std::fs::write(beside.join("x"), "").unwrap();
     let error = vault
@@ -484,4 +484,33 @@ fn what_could_not_be_read_again_is_not_written() {
     let error = put(&vault, "a/d", "other").unwrap_err();
     assert!(error.to_string().contains("full"), "{error}");
     assert_eq!(read(&home.open_with(Some(file)), "a/c").as_deref(), Some(CANARY));
+}
+
+#[test]
+fn a_strangers_file_is_not_written_to_and_its_neighbours_stay() {
+    let home = Home::new();
+    let file = home.0.path().join("keys");
+    let neighbour = home.0.path().join("keys.new");
+    std::fs::write(&neighbour, "precious").unwrap();
+    let ours = format!("# by hand\n\n a/b  https://models.example/acct/one  {CANARY}\n");
+    for strange in [
+        "-----BEGIN KEY-----\nAAAA\n",
+        "# root\n\na b c\n",
+        "a/b https://h.example\n",
+    ] {
+        std::fs::write(&file, strange).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let vault = home.open_with(Some(file.clone()));
+        let error = put(&vault, "a/c", "other").unwrap_err().to_string();
+        assert!(error.contains("somebody else's"), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), strange);
+    }
+    std::fs::write(&file, &ours).unwrap();
+    let vault = home.open_with(Some(file));
+    put(&vault, "a/c", "other").unwrap();
+    assert_eq!(
+        (read(&vault, "a/b").as_deref(), read(&vault, "a/c").as_deref()),
+        (Some(CANARY), Some("other"))
+    );
+    assert_eq!(std::fs::read_to_string(neighbour).unwrap(), "precious");
 }
