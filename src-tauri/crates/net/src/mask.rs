@@ -7,6 +7,10 @@ const MASK: &[u8] = b"[secret]";
 /// Shorter secrets are not looked for: hiding every "a" of an answer would tell more than it hides.
 const SHORTEST: usize = 8;
 
+/// A model server's key may be a word that a local server is satisfied with, such as `lm-studio`, and the names of models
+/// may have that in them. One that opens anything is longer.
+const SHORTEST_KEY: usize = 16;
+
 /// Takes secrets out of what a server sends back, so that whoever may use one without seeing it does not read it in an
 /// echo. Finds a secret that arrives in two pieces. It does not find one that the server has encoded.
 #[derive(Default)]
@@ -15,9 +19,23 @@ pub(crate) struct Mask {
     secrets: Vec<Secret>,
     /// The end of what has arrived, as far as a secret may begin there.
     held: Vec<u8>,
+    /// What stands where a secret was, if not [`MASK`].
+    word: Option<&'static [u8]>,
 }
 
 impl Mask {
+    /// For the answers of a model server that was sent `key`.
+    pub(crate) fn of_key(key: Option<Secret>) -> Self {
+        let mut mask = Self {
+            word: Some(b"[key]"),
+            ..Self::default()
+        };
+        if let Some(key) = key.filter(|key| key.expose_to_net().len() >= SHORTEST_KEY) {
+            mask.add(key);
+        }
+        mask
+    }
+
     pub(crate) fn add(&mut self, secret: Secret) {
         if secret.expose_to_net().len() >= SHORTEST {
             self.secrets.push(secret);
@@ -45,6 +63,7 @@ impl Mask {
         let mut whole = Self {
             secrets: self.secrets.clone(),
             held: text.as_bytes().to_vec(),
+            word: self.word,
         };
         // Secrets are ASCII, and so is the mask: what is left is still UTF-8.
         String::from_utf8_lossy(&whole.sift(true)).into_owned()
@@ -71,7 +90,7 @@ impl Mask {
                     continue;
                 }
                 if let Some(behind) = rest.strip_prefix(secret) {
-                    clean.extend_from_slice(MASK);
+                    clean.extend_from_slice(self.word.unwrap_or(MASK));
                     rest = behind;
                     continue 'bytes;
                 }

@@ -194,6 +194,12 @@ impl Net {
             }));
         }
         let mut headers = request.headers;
+        // A server that repeats what it was sent, in an answer or as the name of a model, must not show it to an app.
+        let sent = request
+            .key
+            .as_ref()
+            .and_then(|key| key.reveal_to_net(request.url.url()));
+        let mask = Mask::of_key(sent);
         if let Some(handle) = &request.key {
             let (name, value) = key_header(handle, &request.key_style, &request.url).map_err(refuse)?;
             headers.insert(name, value);
@@ -234,7 +240,7 @@ impl Net {
         Ok(Incoming {
             status,
             headers,
-            body: Body::new(response, url, limits, line, Mask::default()),
+            body: Body::new(response, url, limits, line, mask),
         })
     }
 

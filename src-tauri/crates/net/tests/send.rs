@@ -504,3 +504,34 @@ async fn plain_http_ignores_proxies_and_needs_no_certificates() {
     assert!(child.output().await.unwrap().status.success());
     assert_eq!((target.seen(), proxy.seen()), (1, 0));
 }
+
+#[tokio::test]
+async fn a_key_that_comes_back_in_an_answer_is_not_shown() {
+    let body = "data: your key is sk-canary-0123456789, is it? sk-canary-0123\n\n";
+    for cut in 0..body.len() {
+        let pieces = [&body[..cut], &body[cut..]].map(|piece| match piece {
+            "" => String::new(),
+            piece => format!("{:x}\r\n{piece}\r\n", piece.len()),
+        });
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n",
+            pieces.concat()
+        );
+        let server = Server::sending(answer).await;
+        let (net, _log) = net();
+        let origin = Origin::parse(&server.url("/")).unwrap();
+        let vault = Vault::open(Keychain::None, "test");
+        let ask = |key: &str| {
+            vault.put("c", origin.clone(), Secret::new(key.into())).unwrap();
+            let mut request = get(&server.url("/"));
+            request.key = vault.handle("c", &origin);
+            request
+        };
+        let answer = net.send(&context(), ask("sk-canary-0123456789")).await.unwrap();
+        let want = body.replace("sk-canary-0123456789", "[key]");
+        assert_eq!(text(answer).await.unwrap(), want, "{cut}");
+        // Words that local servers are satisfied with may stand in names of models.
+        let answer = net.send(&context(), ask("sk-canary")).await.unwrap();
+        assert_eq!(text(answer).await.unwrap(), body, "{cut}");
+    }
+}
