@@ -204,8 +204,10 @@ fn regress_15_a_changed_database_moves_no_key() {
     let unlock = json!({"passphrase": "a long passphrase"});
     house.owner.post("/v1/settings/keys/unlock", &unlock).ok();
     house.forget();
-    house.use_it(&id);
-    assert!(!house.b.seen().is_empty());
+    // It is asked for nothing, with or without a key, until the person has looked at it.
+    let told = house.use_it(&id);
+    assert!(told.contains("is not sent to this address"), "{told}");
+    assert!(house.b.seen().is_empty());
     assert_eq!(house.arrived(), 0);
     let connection = house.connection(&id);
     assert_eq!(connection["hasKey"], false, "{connection}");
