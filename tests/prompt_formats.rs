@@ -13,7 +13,8 @@ fn format_of(client: &Client, query: &str) -> (Value, Value) {
 
 #[test]
 fn the_person_and_apps_see_which_format_a_model_gets() {
-    let server = ModelServer::start(|seen, out| match seen.target.as_str() {
+    let server = ModelServer::everything(|seen, out| match seen.target.as_str() {
+        "/v1/models" => out.json(200, &json!({"data": [{"id": "m"}]})),
         "/props" => out.json(200, &json!({"chat_template": "{{ '<start_of_turn>' + role }}"})),
         "/v1/completions" => out.json(200, &json!({"choices": [{"text": "Hello.", "finish_reason": "stop"}]})),
         _ => out.json(404, &json!({})),

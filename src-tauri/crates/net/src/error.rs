@@ -236,9 +236,14 @@ fn nobody_listens(error: &reqwest::Error) -> bool {
 
 /// What the TLS library means, for people.
 fn in_plain_words(why: &str) -> Option<&'static str> {
-    const WORDS: [(&str, &str); 7] = [
+    const WORDS: [(&str, &str); 8] = [
         (
             "UnknownIssuer",
+            "nobody this computer trusts has vouched for the server's certificate",
+        ),
+        // Of one who bears the name of somebody trusted.
+        (
+            "BadSignature",
             "nobody this computer trusts has vouched for the server's certificate",
         ),
         ("not valid for name", "the server's certificate is for another name"),
