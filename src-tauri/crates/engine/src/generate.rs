@@ -153,11 +153,38 @@ impl Unready {
     }
 }
 
+/// The names under which the formats know the limit of an answer's tokens.
+const LIMITS: [&str; 5] = [
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxOutputTokens",
+    "num_predict",
+];
+
+/// The largest limit of tokens that a request states anywhere, for thinking too; none when it states none.
+fn most_tokens(request: &GenerateRequest) -> Option<u64> {
+    let preset = request.preset_params.as_ref();
+    let params = preset.and_then(|preset| preset.params.as_ref());
+    let named = LIMITS.iter().filter_map(|name| {
+        let value = params?.get(*name)?;
+        value.as_u64().or_else(|| value.as_f64().map(|tokens| tokens as u64))
+    });
+    let thinking = request.thinking_budget.map(|tokens| tokens as u64).filter(|tokens| *tokens > 0);
+    let stated = named.chain(preset.and_then(|preset| preset.max_tokens)).max();
+    match (stated, thinking) {
+        (Some(stated), thinking) => Some(stated.saturating_add(thinking.unwrap_or(0))),
+        (None, thinking) => thinking,
+    }
+}
+
 /// Bytes of all that a model reads, as far as they can be known.
 fn bytes_of(request: &GenerateRequest, tools: &Tools) -> u64 {
     let messages = request.messages.iter().map(|message| {
         let thought = message.reasoning.as_deref().unwrap_or_default().len();
-        (message.content.len() + thought) as u64 + message.images.len() as u64 * IMAGE_TOKENS * BYTES_PER_TOKEN
+        // Sent in the place of the text, and as long as whoever asks likes.
+        let replay = message.replay.as_ref().map_or(0, |replay| replay.to_string().len());
+        (message.content.len() + thought + replay) as u64 + message.images.len() as u64 * IMAGE_TOKENS * BYTES_PER_TOKEN
     });
     let texts = [&request.system_prompt, &request.assistant_prefill];
     let texts: usize = texts.iter().map(|text| text.as_deref().unwrap_or_default().len()).sum();
@@ -305,7 +332,7 @@ impl Run {
                 }
                 let what = What::Text {
                     bytes: bytes_of(&parsed, &tools),
-                    max_tokens: parsed.preset_params.as_ref().and_then(|preset| preset.max_tokens),
+                    max_tokens: most_tokens(&parsed),
                 };
                 self.engine
                     .learn_price(&self.context, &self.account, endpoint, id)
@@ -385,6 +412,7 @@ impl Run {
         let stop = self.answer.stop_asked();
         tokio::pin!(stop);
         let mut bytes = 0;
+        let mut room = self.app.as_ref().map(|app| self.engine.streams().room(&self.account, app));
         let stopped = loop {
             let event = tokio::select! {
                 biased;
@@ -407,6 +435,7 @@ impl Run {
                 whole.push(&ModelEvent::Failed(error));
                 break false;
             }
+            let before = bytes;
             let fits = match event {
                 ModelEvent::Delta(delta) => {
                     bytes += delta.len();
@@ -454,7 +483,8 @@ impl Run {
                 }
                 _ => true,
             };
-            if !fits || bytes > crate::streams::ANSWER_LIMIT {
+            let roomy = room.as_mut().is_none_or(|room| room.take(bytes - before));
+            if !fits || !roomy || bytes > crate::streams::ANSWER_LIMIT {
                 break true;
             }
         };
@@ -542,5 +572,29 @@ impl Run {
             whole: None,
             result,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn most(request: Value) -> Option<u64> {
+        let mut whole = json!({"messages": []});
+        whole.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
+        most_tokens(&serde_json::from_value(whole).unwrap())
+    }
+
+    #[test]
+    fn limits_of_tokens_are_found_wherever_they_stand() {
+        assert_eq!(most(json!({})), None);
+        assert_eq!(most(json!({"presetParams": {"max_tokens": 5}})), Some(5));
+        for name in LIMITS {
+            let params = json!({"max_tokens": 5, "params": {name: 900_000}});
+            assert_eq!(most(json!({"presetParams": params})), Some(900_000), "{name}");
+        }
+        assert_eq!(most(json!({"thinkingBudget": 1e5})), Some(100_000));
+        assert_eq!(most(json!({"thinkingBudget": 1e5, "presetParams": {"max_tokens": 7}})), Some(100_007));
+        assert_eq!(most(json!({"thinkingBudget": -1, "presetParams": {"params": {"max_tokens": "x"}}})), None);
     }
 }

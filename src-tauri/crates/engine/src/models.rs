@@ -197,7 +197,8 @@ impl Engine {
         let of = |row: &ConnectionRow, id: &str| allowed.includes(&format!("{}/{id}", row.id));
         // The person's choice for all is none for an app that may not use it; what an app names itself is refused.
         let set = set.filter(|set| !set.contains('/') || allowed.includes(set));
-        let wanted = wanted.filter(|w| !w.is_empty()).or(set);
+        // As it is sent: a name with white space around it, or with its connection twice, is not priced as another.
+        let wanted = wanted.map(str::trim).filter(|w| !w.is_empty()).or(set);
         if wanted == Some(DEMO) {
             return Ok(Target::Demo);
         }
@@ -205,8 +206,14 @@ impl Engine {
             if let Some((connection, id)) = wanted.split_once('/')
                 && let Some(row) = rows.iter().find(|row| row.id == connection)
             {
+                if id.trim() != id || id.split_once('/').is_some_and(|(again, _)| again == connection) {
+                    return Err(format!("\"{wanted}\" is no model's name: it is connection/model."));
+                }
                 self.may_use(account, app, wanted)?;
-                return Ok(Target::Server(Box::new(self.usable_endpoint(account, row)?), id.to_owned()));
+                return Ok(Target::Server(
+                    Box::new(self.usable_endpoint(account, row)?),
+                    id.to_owned(),
+                ));
             }
             // A bare model id: the first connection that lists it.
             for row in rows.iter().filter(|row| of(row, wanted)) {
@@ -230,7 +237,10 @@ impl Engine {
             if let Ok(list) = self.list_one(context, account, row, false).await
                 && let Some(first) = list.iter().find(|model| of(row, &model.id))
             {
-                return Ok(Target::Server(Box::new(self.usable_endpoint(account, row)?), first.id.clone()));
+                return Ok(Target::Server(
+                    Box::new(self.usable_endpoint(account, row)?),
+                    first.id.clone(),
+                ));
             }
         }
         match usable.first() {

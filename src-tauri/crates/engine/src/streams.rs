@@ -148,7 +148,8 @@ impl Answer {
         let mut changed = self.changed.subscribe();
         loop {
             let news = self.read(place);
-            let none = news.delta.is_empty() && news.thinking.is_empty() && news.tools.is_empty() && news.waits.is_empty();
+            let none =
+                news.delta.is_empty() && news.thinking.is_empty() && news.tools.is_empty() && news.waits.is_empty();
             if !none || news.end.is_some() {
                 return news;
             }
@@ -183,7 +184,46 @@ impl Answer {
 
 /// Answers by the app they belong to and the name its page gave them.
 #[derive(Default)]
-pub struct Streams(Mutex<HashMap<(AccountId, AppId), Vec<Named>>>, Mutex<Nameless>);
+pub struct Streams(
+    Mutex<HashMap<(AccountId, AppId), Vec<Named>>>,
+    Mutex<Nameless>,
+    Arc<Mutex<Growing>>,
+);
+
+/// Bytes of the answers that run, by app.
+type Growing = HashMap<(AccountId, AppId), usize>;
+
+/// Bytes of all answers of one app that run at a time: each is held some five times over. Two of the largest.
+const RUNNING_LIMIT: usize = 2 * ANSWER_LIMIT;
+
+/// What one running answer takes of its app's [`RUNNING_LIMIT`].
+pub struct Room {
+    all: Arc<Mutex<Growing>>,
+    of: (AccountId, AppId),
+    taken: usize,
+}
+
+impl Room {
+    /// Takes more; `false` when the app's answers are too large together, and this one must end.
+    pub fn take(&mut self, bytes: usize) -> bool {
+        self.taken += bytes;
+        let mut all = self.all.lock();
+        let together = all.entry(self.of.clone()).or_default();
+        *together += bytes;
+        *together <= RUNNING_LIMIT
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        let left = all.get(&self.of).map_or(0, |together| together.saturating_sub(self.taken));
+        match left {
+            0 => drop(all.remove(&self.of)),
+            left => drop(all.insert(self.of.clone(), left)),
+        }
+    }
+}
 
 /// Running answers that no page can name; they end with their app all the same.
 type Nameless = HashMap<(AccountId, AppId), Vec<Weak<Answer>>>;
@@ -226,6 +266,15 @@ impl Streams {
                 Some(rest) => left = rest,
                 None => drop(list.remove(at)),
             }
+        }
+    }
+
+    /// Room for an answer that runs.
+    pub fn room(&self, account: &AccountId, app: &AppId) -> Room {
+        Room {
+            all: self.2.clone(),
+            of: (account.clone(), app.clone()),
+            taken: 0,
         }
     }
 
@@ -284,6 +333,22 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn running_answers_of_one_app_are_bounded_together() {
+        let streams = Streams::default();
+        let (account, app) = (AccountId::random(), AppId::parse("a").unwrap());
+        let (mut one, mut two) = (streams.room(&account, &app), streams.room(&account, &app));
+        assert!(one.take(ANSWER_LIMIT) && two.take(ANSWER_LIMIT));
+        assert!(!two.take(1));
+        // Another app has its own, and one that has ended gives its room back.
+        assert!(streams.room(&account, &AppId::parse("b").unwrap()).take(ANSWER_LIMIT));
+        drop(two);
+        assert!(one.take(ANSWER_LIMIT) && !one.take(1));
+        drop(one);
+        assert!(streams.2.lock().is_empty());
+    }
+
 
     #[tokio::test]
     async fn late_and_slow_readers_get_everything_once() {

@@ -65,7 +65,12 @@ impl Intake {
         let whole;
         let mut bytes = bytes;
         if let Form::Unknown(seen) = &mut self.form {
-            seen.extend_from_slice(bytes);
+            // White space before the first byte that says something: not looked at again with each further byte.
+            let blank = match seen.is_empty() {
+                true => bytes.len() - bytes.trim_ascii_start().len(),
+                false => 0,
+            };
+            seen.extend_from_slice(&bytes[blank..]);
             let text = seen.strip_prefix(b"\xef\xbb\xbf").unwrap_or(seen).trim_ascii_start();
             // One byte of a byte order mark says nothing yet.
             let Some(first) = text
