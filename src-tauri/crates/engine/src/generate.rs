@@ -170,7 +170,10 @@ fn most_tokens(request: &GenerateRequest) -> Option<u64> {
         let value = params?.get(*name)?;
         value.as_u64().or_else(|| value.as_f64().map(|tokens| tokens as u64))
     });
-    let thinking = request.thinking_budget.map(|tokens| tokens as u64).filter(|tokens| *tokens > 0);
+    let thinking = request
+        .thinking_budget
+        .map(|tokens| tokens as u64)
+        .filter(|tokens| *tokens > 0);
     let stated = named.chain(preset.and_then(|preset| preset.max_tokens)).max();
     match (stated, thinking) {
         (Some(stated), thinking) => Some(stated.saturating_add(thinking.unwrap_or(0))),
@@ -412,7 +415,10 @@ impl Run {
         let stop = self.answer.stop_asked();
         tokio::pin!(stop);
         let mut bytes = 0;
-        let mut room = self.app.as_ref().map(|app| self.engine.streams().room(&self.account, app));
+        let mut room = self
+            .app
+            .as_ref()
+            .map(|app| self.engine.streams().room(&self.account, app));
         let stopped = loop {
             let event = tokio::select! {
                 biased;
@@ -581,7 +587,10 @@ mod tests {
 
     fn most(request: Value) -> Option<u64> {
         let mut whole = json!({"messages": []});
-        whole.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
+        whole
+            .as_object_mut()
+            .unwrap()
+            .extend(request.as_object().unwrap().clone());
         most_tokens(&serde_json::from_value(whole).unwrap())
     }
 
@@ -594,7 +603,13 @@ mod tests {
             assert_eq!(most(json!({"presetParams": params})), Some(900_000), "{name}");
         }
         assert_eq!(most(json!({"thinkingBudget": 1e5})), Some(100_000));
-        assert_eq!(most(json!({"thinkingBudget": 1e5, "presetParams": {"max_tokens": 7}})), Some(100_007));
-        assert_eq!(most(json!({"thinkingBudget": -1, "presetParams": {"params": {"max_tokens": "x"}}})), None);
+        assert_eq!(
+            most(json!({"thinkingBudget": 1e5, "presetParams": {"max_tokens": 7}})),
+            Some(100_007)
+        );
+        assert_eq!(
+            most(json!({"thinkingBudget": -1, "presetParams": {"params": {"max_tokens": "x"}}})),
+            None
+        );
     }
 }

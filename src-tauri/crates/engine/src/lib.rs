@@ -435,7 +435,10 @@ mod tests {
 
     #[test]
     fn what_waits_in_place_does_not_hold_the_others_up() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
         let (give, take) = mpsc::channel();
         let waits = runtime.spawn(async move { super::in_place(|| take.recv_timeout(Duration::from_secs(30))) });
         // On the only worker there is.

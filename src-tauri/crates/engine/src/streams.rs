@@ -217,7 +217,9 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         let mut all = self.all.lock();
-        let left = all.get(&self.of).map_or(0, |together| together.saturating_sub(self.taken));
+        let left = all
+            .get(&self.of)
+            .map_or(0, |together| together.saturating_sub(self.taken));
         match left {
             0 => drop(all.remove(&self.of)),
             left => drop(all.insert(self.of.clone(), left)),
@@ -348,7 +350,6 @@ mod tests {
         drop(one);
         assert!(streams.2.lock().is_empty());
     }
-
 
     #[tokio::test]
     async fn late_and_slow_readers_get_everything_once() {

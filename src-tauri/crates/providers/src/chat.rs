@@ -66,6 +66,8 @@ pub(crate) struct Chat {
     pub(crate) intake: Intake,
     /// What was sent beside the messages, once something was.
     pub(crate) sent: Option<Map<String, Value>>,
+    /// Whether what was sent begins the answer with the prefill: some formats and models do without.
+    pub(crate) prefilled: bool,
     retries: u32,
 }
 
@@ -110,6 +112,7 @@ impl Chat {
             known: Quirk::default(),
             stage: Stage::Unsent,
             sent: None,
+            prefilled: false,
             retries: 0,
         }
     }
@@ -217,6 +220,7 @@ impl Chat {
                     if self.round.choice == Some(Choice::Structured) && !body.contains_key("tools") {
                         self.intake.text_is_structured();
                     }
+                    self.prefilled = self.begins_with_prefill(&body);
                     shown_params(&mut body, &self.round);
                     self.sent = Some(body);
                     self.intake.url = url;
@@ -237,6 +241,19 @@ impl Chat {
                 None => Err(error),
             };
         }
+    }
+
+    /// Each format decides for itself what it does with a prefill, so what was sent is compared with what would have been
+    /// sent without one.
+    fn begins_with_prefill(&self, sent: &Map<String, Value>) -> bool {
+        if self.request.prefill().is_none() {
+            return false;
+        }
+        let without = Quirk {
+            no_prefill: true,
+            ..self.quirk
+        };
+        *sent != body(&self.request, &self.endpoint, &self.model, &self.round, without)
     }
 
     /// How long to wait before asking again, where that is no risk: nothing was sent, or the server itself said when to

@@ -110,6 +110,8 @@ struct Said {
     raw: String,
     text: String,
     splitter: Option<TagSplitter>,
+    /// What the model was made to begin with, as far as it was sent.
+    prefill: String,
     /// Bytes of the structured output that were given out.
     json: usize,
 }
@@ -228,13 +230,7 @@ impl Talk {
             });
             round.tools.push(Tool::structured(&structured.parameters));
         }
-        self.said = Said {
-            splitter: self.request.reasoning_tags.as_ref().map(|tags| {
-                let prefill = self.request.prefill().filter(|_| self.round == 0);
-                TagSplitter::new(tags, prefill)
-            }),
-            ..Said::default()
-        };
+        self.said = Said::default();
         Ok(Chat::new(
             &self.ctx,
             &self.net,
@@ -247,9 +243,13 @@ impl Talk {
     /// Takes what the model has said.
     fn hear(&mut self, chat: &mut Chat) -> Heard {
         if let Some(sent) = chat.sent.take() {
+            let prefill = self.request.prefill().filter(|_| chat.prefilled);
             if let Some(splitter) = chat.splitter() {
                 self.said.splitter = Some(splitter);
+            } else if let Some(tags) = &self.request.reasoning_tags {
+                self.said.splitter = Some(TagSplitter::new(tags, prefill));
             }
+            self.said.prefill = prefill.unwrap_or_default().to_owned();
             if self.round == 0 {
                 self.queue.push_back(Event::Sent(sent));
             }
@@ -390,7 +390,6 @@ impl Talk {
 
     /// The model's turn, as it is sent back with the answers to its calls.
     fn turn(&self, calls: &[Called], thinking: Vec<Thought>) -> ModelTurn {
-        let prefill = self.request.prefill().filter(|_| self.round == 0).unwrap_or_default();
         let calls = calls.iter().map(|called| SentCall {
             id: called.id.clone(),
             name: fit_name(&called.call.name),
@@ -398,7 +397,7 @@ impl Talk {
             extra: called.call.extra.clone(),
         });
         ModelTurn {
-            text: format!("{prefill}{}", self.said.raw),
+            text: format!("{}{}", self.said.prefill, self.said.raw),
             thinking,
             calls: calls.collect(),
         }

@@ -256,6 +256,39 @@ async fn what_a_model_refuses_is_left_out_from_then_on() {
     }
 }
 
+/// Words that the model never said are not put into its mouth when its turn is sent back.
+#[tokio::test]
+async fn a_prefill_that_was_not_sent_is_not_sent_back() {
+    for refuses in [true, false] {
+        let server = Server::answering(move |request| {
+            let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+            let messages = body["messages"].as_array().unwrap();
+            if refuses && messages.last().unwrap()["role"] == "assistant" {
+                let error = json!({"type": "invalid_request_error", "message": "This model does not support assistant message prefill."});
+                return json_reply("400 Bad Request", json!({"type": "error", "error": error}));
+            }
+            events(&match request.contains("tool_result") {
+                true => say("Fine."),
+                false => first_round(),
+            })
+        })
+        .await;
+        let (endpoint, _vault) = keyed(&server, API, "");
+        let request = json!({"assistantPrefill": "So: "});
+        let (_, result) = talk(&endpoint, asked("some-alias", request), Arc::new(Look::default())).await;
+        assert_eq!((result.text.as_str(), result.error), ("Let me see.Fine.", None));
+        let bodies = server.bodies();
+        let last = bodies.last().unwrap()["messages"].to_string();
+        assert!(last.contains("Let me ") && last.contains("see."), "{last}");
+        assert_eq!(
+            last.contains("So:"),
+            !refuses,
+            "refuses: {refuses}, {} asked: {last}",
+            bodies.len()
+        );
+    }
+}
+
 #[tokio::test]
 async fn broken_answers_are_kept_and_reported_and_their_calls_not_run() {
     let whole = first_round();

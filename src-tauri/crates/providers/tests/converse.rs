@@ -405,6 +405,42 @@ async fn a_budget_is_asked_before_each_round() {
     assert_eq!((server.bodies().len(), result.usage.input), (2, 8));
 }
 
+/// What a round cost that failed is counted with what the rounds before it cost.
+#[tokio::test]
+async fn usage_of_a_failed_round_is_counted() {
+    let asks = calls(json!([call(0, "x", "add", &json!({"a": 1, "b": 2}))])) + &end("tool_calls", 10, 3);
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 4}});
+    let refusal = json!({"error": {"message": "the GPU fell over"}});
+    for (last, text) in [
+        (delta("So") + &format!("data: {usage}\n\ndata: {refusal}\n\n"), "So"),
+        (delta("So") + &format!("data: {usage}\n\n"), "So"),
+    ] {
+        let server = serving(vec![asks.clone(), last]).await;
+        let (all, result) = talk(&server.endpoint(), asked(json!({})), Arc::new(Bench::default())).await;
+        assert!(matches!(all.last(), Some(Event::Failed(_))), "{all:?}");
+        assert_eq!((result.usage.input, result.usage.output), (30, 7), "{all:?}");
+        assert_eq!(result.text, text);
+    }
+}
+
+/// A prefill that begins a thought counts only where it was sent.
+#[tokio::test]
+async fn tags_in_a_prefill_that_was_refused_mean_nothing() {
+    let server = Server::answering(|request| match request.contains("\"role\":\"assistant\"") {
+        true => json_reply(
+            "400 Bad Request",
+            json!({"error": {"message": "assistant message prefill is not supported"}}),
+        ),
+        false => events(&(delta("Plain.") + &end("stop", 1, 1))),
+    })
+    .await;
+    let request = asked(json!({"assistantPrefill": "<t>", "reasoningTags": {"open": "<t>", "close": "</t>"}}));
+    let (_, result) = talk(&server.endpoint(), request, Arc::new(NoTools)).await;
+    // Where the format has no way to do without, the refusal stands; it is never taken for a thought.
+    assert_eq!(result.reasoning, None);
+    assert!(result.error.is_some() || result.text == "Plain.", "{result:?}");
+}
+
 #[tokio::test]
 async fn stopping_drops_the_tool_that_runs() {
     let server = serving(vec![

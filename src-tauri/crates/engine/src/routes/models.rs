@@ -96,7 +96,11 @@ async fn list(
         .setting(&asker.account, "model")?
         .filter(|m| m.as_str().is_some_and(|m| !m.is_empty() && allowed.includes(m)));
     let default = set.or_else(|| listed.first().map(|m| m.reference().into()));
-    let of_allowed = |error: &Value| error["connection"].as_str().is_some_and(|id| allowed.includes_some_of(id));
+    let of_allowed = |error: &Value| {
+        error["connection"]
+            .as_str()
+            .is_some_and(|id| allowed.includes_some_of(id))
+    };
     let errors: Vec<Value> = match asker.caller {
         // Addresses and causes are the person's business.
         Caller::App { .. } => errors
