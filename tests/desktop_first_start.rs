@@ -37,11 +37,10 @@ fn first_start(desktop: &Desktop, address: &str, model: &str, key: Option<&str>,
     page.until("the search for local servers", |page| {
         !page.text().contains("Looking for model servers")
     });
-    // The form opens by itself when no server was found, perhaps just now.
     page.until("the form for an address", |page| {
         let shown = page.shows("//label[normalize-space(.) = 'Address']");
         if !shown {
-            page.find("//summary[contains(., 'Another server')]").click();
+            page.button("Enter an address").click();
         }
         shown
     });

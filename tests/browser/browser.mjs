@@ -96,21 +96,26 @@ export async function chooseModel(page, address, model, look = async () => {}) {
     .getByText(/Found on this computer|No model server was found/)
     .first()
     .waitFor();
-  const form = page.locator("details", { hasText: "Another server or a paid service" });
-  await until("the form opens", async () => {
-    if (await form.getByLabel("Address").isVisible()) return true;
-    await form.locator("summary").click();
-    return form.getByLabel("Address").isVisible();
-  });
   await look("model");
-  await form.getByLabel("Address").fill(address);
-  await form.getByRole("button", { name: "Connect" }).click();
+  await connect(page, address);
   const models = page.getByLabel("Model to use");
   await models.waitFor();
   const value = await models.locator("option", { hasText: model }).first().getAttribute("value");
   await models.selectOption(value);
   await look("connected");
   await page.getByRole("button", { name: "Continue" }).click();
+}
+
+/** A server by its address, wherever connections are added. */
+export async function connect(page, address, name = null) {
+  await until("the form opens", async () => {
+    if (await page.getByLabel("Address", { exact: true }).isVisible()) return true;
+    await page.getByRole("button", { name: "Enter an address" }).click();
+    return page.getByLabel("Address", { exact: true }).isVisible();
+  });
+  await page.getByLabel("Address", { exact: true }).fill(address);
+  if (name !== null) await page.getByLabel("Name", { exact: true }).fill(name);
+  await page.getByRole("button", { name: "Connect", exact: true }).click();
 }
 
 /** The third step: Chat from the box, read and added. Returns the frame it opens in. */

@@ -1,7 +1,7 @@
 // Walks through every screen of the launcher, and through Chat, with everything named by an attacker.
 
 import assert from "node:assert/strict";
-import { addChat, chooseModel, main, setUp, until, withChromium } from "./browser.mjs";
+import { addChat, chooseModel, connect, main, setUp, until, withChromium } from "./browser.mjs";
 
 async function walk(page, config, pwned) {
   const { marks } = config;
@@ -78,13 +78,11 @@ async function walk(page, config, pwned) {
   // A connection with a hostile name whose server fails with a hostile message.
   await visit("#/settings/models");
   await page.getByRole("button", { name: "Add a connection" }).click();
-  await page.getByLabel("Address").fill(`${config.model}/fails`);
-  await page.getByLabel("Name").fill(marks.connection);
-  await page.getByRole("button", { name: "Connect" }).click();
+  await connect(page, `${config.model}/fails`, marks.connection);
   await literal(marks.connection);
   await literal(marks.failure);
   await picture("settings");
-  await page.getByRole("button", { name: /^Test <img/ }).click();
+  await page.getByRole("button", { name: /^Say hello to <img/ }).click();
   await literal(marks.failure);
 
   // A person's own name, and what has been written down about all this.
