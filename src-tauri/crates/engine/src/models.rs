@@ -43,6 +43,8 @@ pub struct NoList {
     pub whole: String,
     /// For apps and plugins.
     pub guest: String,
+    /// What kind of failure it was, where a server was asked.
+    pub info: Option<Value>,
 }
 
 impl From<String> for NoList {
@@ -50,6 +52,7 @@ impl From<String> for NoList {
         Self {
             guest: why.clone(),
             whole: why,
+            info: None,
         }
     }
 }
@@ -136,6 +139,7 @@ impl Engine {
                 .map_err(|error| NoList {
                     whole: error.to_string(),
                     guest: error.guest(),
+                    info: Some(error.info()),
                 }),
             Err(error) => Err(error.into()),
         };
@@ -152,12 +156,9 @@ impl Engine {
         context: &CallContext,
         account: &AccountId,
         row: &ConnectionRow,
-    ) -> Result<String, String> {
-        let list = self
-            .list_one(context, account, row, true)
-            .await
-            .map_err(|why| why.whole)?;
-        let none = || format!("\"{}\" offers no models.", row.name);
+    ) -> Result<String, NoList> {
+        let list = self.list_one(context, account, row, true).await?;
+        let none = || NoList::from(format!("\"{}\" offers no models.", row.name));
         list.first().map(|model| model.id.clone()).ok_or_else(none)
     }
 

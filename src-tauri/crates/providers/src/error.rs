@@ -331,6 +331,10 @@ impl Blame {
 
     pub(crate) fn unreadable(&self, sample: &str, url: &str) -> ProviderError {
         let sample: String = self.clean(sample).chars().take(120).collect();
+        if sample.trim().is_empty() {
+            let what = format!("answered with nothing (tried {url}) — check the address, and that the server is well");
+            return self.tried(ProviderErrorKind::NotTheApi, what, url);
+        }
         let what =
             format!("sent something that is not the expected format: \"{sample}\" (tried {url}) — check the address");
         self.tried(ProviderErrorKind::NotTheApi, what, url)

@@ -80,7 +80,7 @@ async fn what_is_no_list() {
         (
             reply("200 OK", "application/json", ""),
             ProviderErrorKind::NotTheApi,
-            "expected format",
+            "answered with nothing",
         ),
         (
             reply("404 Not Found", "text/plain", "nope"),

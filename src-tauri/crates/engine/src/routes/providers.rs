@@ -88,7 +88,13 @@ async fn say_hello(
         Some(model) => model.strip_prefix(&format!("{id}/")).unwrap_or(&model).to_owned(),
         None => match engine.first_model(&context, &person.account, &row).await {
             Ok(model) => model,
-            Err(error) => return Ok(Json(json!({"ok": false, "error": error, "url": url(None)}))),
+            Err(none) => {
+                let mut said = json!({"ok": false, "error": none.whole, "url": url(None)});
+                if let Some(info) = none.info {
+                    said["errorInfo"] = info;
+                }
+                return Ok(Json(said));
+            }
         },
     };
     let request = json!({

@@ -89,7 +89,7 @@ fn read_entry(id: String, entry: &Value) -> ModelInfo {
         reasoning: reasons(entry),
         reasoning_levels: levels(entry),
         images: takes_images(entry),
-        chat: chats(entry),
+        chat: chats(entry).or_else(|| is_for_something_else(&id).then_some(false)),
         id,
     }
 }
@@ -180,6 +180,13 @@ pub(super) fn takes_images(entry: &Value) -> Option<bool> {
         .or_else(|| among(entry, &lists, &["image"]))
         .or_else(|| among(entry, &["/metadata/tags"], &["vlm", "vision"]))
         .or_else(|| (entry.get("type")? == "vlm").then_some(true))
+}
+
+/// Whether a model's name says that it makes pictures, sounds or numbers: for the lists that do not say it.
+fn is_for_something_else(id: &str) -> bool {
+    let lower = id.to_ascii_lowercase();
+    let others = ["embed", "whisper", "transcribe", "moderation", "rerank"];
+    crate::makes_images(id) || crate::speaks(id) || others.iter().any(|word| lower.contains(word))
 }
 
 pub(super) fn chats(entry: &Value) -> Option<bool> {
