@@ -383,7 +383,7 @@ impl House {
         let look = || Rest {
             descriptors: process::descriptors(engine),
             threads: std::fs::read_dir(format!("/proc/{engine}/task")).map_or(0, Iterator::count),
-            memory: process::private_memory(engine),
+            memory: process::anonymous_memory(engine),
         };
         // Connections and threads that were busy a moment ago are put away a little later: when it stands still, it rests.
         let mut before = look();

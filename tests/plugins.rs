@@ -188,7 +188,7 @@ fn what_a_plugin_does_wrong_costs_its_own_call() {
     wait_for("the idle workers to be ended", || {
         house.workers().is_empty().then_some(())
     });
-    let (descriptors, memory) = (process::descriptors(engine), process::private_memory(engine));
+    let (descriptors, memory) = (process::descriptors(engine), process::anonymous_memory(engine));
 
     for (path, want) in [
         ("/loop", "ran longer"),
@@ -250,7 +250,7 @@ fn what_a_plugin_does_wrong_costs_its_own_call() {
     wait_for("every descriptor to be closed", || {
         (process::descriptors(engine) <= descriptors).then_some(())
     });
-    let after = process::private_memory(engine);
+    let after = process::anonymous_memory(engine);
     eprintln!(
         "private memory of the engine: {} KiB before, {} KiB after",
         memory >> 10,

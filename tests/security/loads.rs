@@ -385,12 +385,12 @@ fn time_and_memory_end_at_their_limits() {
     let all = attempts();
     // Once, for what stays for good.
     house.run("return 'x'.repeat(1e6)");
-    let (memory, descriptors) = (process::private_memory(engine), process::descriptors(engine));
+    let (memory, descriptors) = (process::anonymous_memory(engine), process::descriptors(engine));
     side_by_side(&house, &all, 8);
     wait_for("every descriptor to be closed", || {
         (process::descriptors(engine) <= descriptors + 8).then_some(())
     });
-    let after = process::private_memory(engine);
+    let after = process::anonymous_memory(engine);
     eprintln!(
         "the engine's own memory: {} KiB before, {} KiB after",
         memory >> 10,

@@ -40,7 +40,12 @@ struct Flow {
     url: String,
     limits: Limits,
     mask: Mask,
+    /// Bytes since others last had their turn.
+    unbroken: usize,
 }
+
+/// Bytes after which a body lets others have their turn on the thread.
+const TURN: usize = 64 << 10;
 
 impl Body {
     pub(crate) fn new(response: reqwest::Response, url: String, limits: Limits, line: Line, mask: Mask) -> Self {
@@ -51,6 +56,7 @@ impl Body {
             url,
             limits,
             mask,
+            unbroken: 0,
         };
         Self {
             enough,
@@ -88,6 +94,12 @@ impl Flow {
                 return Ok(None);
             };
             self.line.bytes += piece.len() as u64;
+            self.unbroken += piece.len();
+            if self.unbroken >= TURN {
+                // What unpacks from little is always there at once: others have their turn all the same.
+                self.unbroken = 0;
+                tokio::task::yield_now().await;
+            }
             if self.line.bytes > self.limits.max_bytes {
                 return Err(NetError::TooBig {
                     url: self.url.clone(),

@@ -26,6 +26,8 @@ pub(crate) struct Intake {
     reader: Box<dyn Reader>,
     is_lines: bool,
     form: Form,
+    /// Bytes of white space before all else.
+    blank: usize,
     halves: Halves,
     events: Vec<Event>,
 }
@@ -50,6 +52,7 @@ impl Intake {
             reader: wire.reader(),
             is_lines: wire.is_lines(),
             form: Form::Unknown(Vec::new()),
+            blank: 0,
             halves: Halves::default(),
             events: Vec::new(),
         }
@@ -70,6 +73,7 @@ impl Intake {
                 true => bytes.len() - bytes.trim_ascii_start().len(),
                 false => 0,
             };
+            self.blank += blank;
             seen.extend_from_slice(&bytes[blank..]);
             let text = seen.strip_prefix(b"\xef\xbb\xbf").unwrap_or(seen).trim_ascii_start();
             // One byte of a byte order mark says nothing yet.
@@ -78,7 +82,7 @@ impl Intake {
                 .copied()
                 .filter(|_| seen.len() > 2 || !seen.starts_with(b"\xef"))
             else {
-                return match seen.len() > crate::sse::MAX_EVENT {
+                return match seen.len() + self.blank > crate::sse::MAX_EVENT {
                     true => Err(self.too_long()),
                     false => Ok(false),
                 };

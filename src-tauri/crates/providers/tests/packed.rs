@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use base64::Engine as _;
 use common::*;
 use futures::StreamExt;
-use providers::{Event, ProviderErrorKind, chat};
+use providers::{Event, ProviderErrorKind, chat, list_models};
 
 /// Two deltas and the end, each flushed, as base64.
 const GZIP: [&str; 4] = [
@@ -73,6 +76,24 @@ async fn what_unpacks_without_end_is_cut_off() {
     };
     assert_eq!(error.kind, ProviderErrorKind::Network);
     assert!(error.what.contains("larger than 500000 bytes"), "{}", error.what);
+}
+
+/// Eight million bytes that are there at once, on one thread: whoever else has something to do there is not held up.
+#[tokio::test]
+async fn what_unpacks_from_little_lets_others_have_their_turn() {
+    let server = Server::with(packed("gzip", &[BOMB])).await;
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counted = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    // Turns while the packed bytes themselves arrive come first; they are few.
+    assert!(list_models(&context(), &net(), &server.endpoint()).await.is_err());
+    other.abort();
+    assert!(turns.load(Ordering::Relaxed) > 100, "{turns:?}");
 }
 
 #[tokio::test]

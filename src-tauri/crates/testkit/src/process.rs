@@ -76,6 +76,15 @@ pub fn private_memory(pid: u32) -> u64 {
     kib.sum::<u64>() * 1024
 }
 
+/// Memory of the process alone that is no file's, in bytes: what it allocated. Pages of the program's file come and go as
+/// the system likes, and are another's too while the same program runs twice.
+pub fn anonymous_memory(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("Anonymous:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
 /// How often `needle` stands in the readable memory of a process, and how many bytes were looked at.
 pub fn memory_holds(pid: u32, needle: &[u8]) -> std::io::Result<(usize, u64)> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
