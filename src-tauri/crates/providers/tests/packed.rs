@@ -4,11 +4,14 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use base64::Engine as _;
 use common::*;
 use futures::StreamExt;
-use providers::{Event, ProviderErrorKind, chat, list_models};
+use http::Method;
+use net::{Outgoing, Reach};
+use providers::{Event, ProviderErrorKind, chat};
 
 /// Two deltas and the end, each flushed, as base64.
 const GZIP: [&str; 4] = [
@@ -82,6 +85,17 @@ async fn what_unpacks_without_end_is_cut_off() {
 #[tokio::test]
 async fn what_unpacks_from_little_lets_others_have_their_turn() {
     let server = Server::with(packed("gzip", &[BOMB])).await;
+    let (endpoint, net, context) = (server.endpoint(), net(), context());
+    let reach = Reach::Named(endpoint.origin().unwrap());
+    let url = net
+        .check(&context, &Method::GET, endpoint.base_url, &reach, "test")
+        .unwrap();
+    let mut incoming = net
+        .send(&context, Outgoing::new(Method::GET, url, "test"))
+        .await
+        .unwrap();
+    // The few packed bytes are all there, then.
+    tokio::time::sleep(Duration::from_millis(200)).await;
     let turns = Arc::new(AtomicUsize::new(0));
     let counted = turns.clone();
     let other = tokio::spawn(async move {
@@ -90,9 +104,12 @@ async fn what_unpacks_from_little_lets_others_have_their_turn() {
             tokio::task::yield_now().await;
         }
     });
-    // Turns while the packed bytes themselves arrive come first; they are few.
-    assert!(list_models(&context(), &net(), &server.endpoint()).await.is_err());
+    let mut bytes = 0;
+    while let Some(piece) = incoming.body.next().await {
+        bytes += piece.unwrap().len();
+    }
     other.abort();
+    assert_eq!(bytes, 8_000_002);
     assert!(turns.load(Ordering::Relaxed) > 100, "{turns:?}");
 }
 
