@@ -289,6 +289,35 @@ async fn a_prefill_that_was_not_sent_is_not_sent_back() {
     }
 }
 
+/// A prefill that begins a thought makes one of the answer only where it was sent.
+#[tokio::test]
+async fn tags_in_a_prefill_that_was_refused_mean_nothing() {
+    for refuses in [true, false] {
+        let server = Server::answering(move |request| {
+            let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+            if refuses && body["messages"].as_array().unwrap().last().unwrap()["role"] == "assistant" {
+                let error = json!({"type": "invalid_request_error", "message": "This model does not support assistant message prefill."});
+                return json_reply("400 Bad Request", json!({"type": "error", "error": error}));
+            }
+            events(&say("Plain."))
+        })
+        .await;
+        let (endpoint, _vault) = keyed(&server, API, "");
+        let request = json!({"assistantPrefill": "<t>", "reasoningTags": {"open": "<t>", "close": "</t>"}});
+        let (_, result) = talk(&endpoint, asked("some-alias", request), Arc::new(NoTools)).await;
+        let (text, thought) = if refuses {
+            ("Plain.", None)
+        } else {
+            ("", Some("Plain."))
+        };
+        assert_eq!(
+            (result.text.as_str(), result.reasoning.as_deref()),
+            (text, thought),
+            "refuses: {refuses}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn broken_answers_are_kept_and_reported_and_their_calls_not_run() {
     let whole = first_round();

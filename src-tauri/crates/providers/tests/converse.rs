@@ -423,24 +423,6 @@ async fn usage_of_a_failed_round_is_counted() {
     }
 }
 
-/// A prefill that begins a thought counts only where it was sent.
-#[tokio::test]
-async fn tags_in_a_prefill_that_was_refused_mean_nothing() {
-    let server = Server::answering(|request| match request.contains("\"role\":\"assistant\"") {
-        true => json_reply(
-            "400 Bad Request",
-            json!({"error": {"message": "assistant message prefill is not supported"}}),
-        ),
-        false => events(&(delta("Plain.") + &end("stop", 1, 1))),
-    })
-    .await;
-    let request = asked(json!({"assistantPrefill": "<t>", "reasoningTags": {"open": "<t>", "close": "</t>"}}));
-    let (_, result) = talk(&server.endpoint(), request, Arc::new(NoTools)).await;
-    // Where the format has no way to do without, the refusal stands; it is never taken for a thought.
-    assert_eq!(result.reasoning, None);
-    assert!(result.error.is_some() || result.text == "Plain.", "{result:?}");
-}
-
 #[tokio::test]
 async fn stopping_drops_the_tool_that_runs() {
     let server = serving(vec![
