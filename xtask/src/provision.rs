@@ -28,6 +28,7 @@ const TEST_PACKAGES: &[&str] = &[
     "xvfb",
     "xauth",
     "xdotool",
+    "openssl",
     "imagemagick",
     "webkit2gtk-driver",
     "dbus-x11",
