@@ -76,7 +76,8 @@ pub(crate) enum Target {
 }
 
 impl Engine {
-    pub(crate) fn endpoint(&self, account: &AccountId, row: &ConnectionRow) -> Result<Endpoint, String> {
+    /// A connection's server without its key: for its address, its format and its prices.
+    pub(crate) fn address(row: &ConnectionRow) -> Result<Endpoint, String> {
         let url =
             Url::parse(&row.base_url).map_err(|e| format!("Connection \"{}\" has a bad address: {e}", row.name))?;
         let mut endpoint = Endpoint::new(&row.id, &row.name, url);
@@ -84,6 +85,11 @@ impl Engine {
             .ok_or_else(|| format!("Connection \"{}\" has an unknown format: {}", row.name, row.api))?;
         endpoint.preset.clone_from(&row.preset);
         endpoint.prompt_format.clone_from(&row.prompt_format);
+        Ok(endpoint)
+    }
+
+    pub(crate) fn endpoint(&self, account: &AccountId, row: &ConnectionRow) -> Result<Endpoint, String> {
+        let mut endpoint = Self::address(row)?;
         endpoint.key = self.key_of(account, row);
         endpoint.quirks = self.quirks().clone();
         Ok(endpoint)

@@ -6,15 +6,14 @@ use db::SpeechEndpointRow;
 use http::StatusCode;
 use policy::{AccountId, Caller, Callers, Condition, random_hex};
 use providers::{Api, MAX_SPEECH, MAX_VOICE, SoundFormat};
-use secrets::{Bound, Secret, Standing, Store};
+use secrets::{Bound, Standing};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::OwnedMutexGuard;
 use url::Url;
 
-use super::connections::{KeyText, check_key, checked_url, slug};
+use super::connections::{checked_url, slug};
 use super::images::{model, there};
-use super::keys;
+use super::keys::{self, KeyText};
 use crate::bus::Event;
 use crate::door::{Asker, Context, Given, Person, Table};
 use crate::error::{Answer, ApiError};
@@ -126,14 +125,11 @@ fn fits(text: &str, most: usize) -> bool {
 }
 
 fn shown(engine: &Engine, account: &AccountId, row: &SpeechEndpointRow) -> Value {
-    let id = Engine::key_id(account, &Engine::speech_key(&row.id));
+    let id = key_of(account, &row.id);
     let url = Url::parse(&row.base_url).ok();
     let bound = url.as_ref().and_then(|url| Bound::of(url).ok());
     let standing = bound.map_or(Standing::None, |bound| engine.vault().standing(&id, &bound));
-    let kept = match &standing {
-        Standing::Ready(store) | Standing::Locked(store) => Some(store.name()),
-        Standing::None | Standing::Elsewhere(..) => None,
-    };
+    let kept = keys::place(&standing);
     json!({
         "id": row.id, "name": row.name, "baseUrl": row.base_url, "model": row.model, "voice": row.voice,
         "hasKey": kept.is_some(), "keyKept": kept, "keyTrouble": keys::trouble(&standing),
@@ -197,32 +193,9 @@ fn checked(text: Option<String>, what: &str, most: usize) -> Answer<Option<Strin
     }
 }
 
-/// Saves `key` and answers what to tell the person about where it is. The turn ends when it is saved.
-async fn save_key(
-    engine: &Engine,
-    account: &AccountId,
-    row: &SpeechEndpointRow,
-    key: KeyText,
-    turn: OwnedMutexGuard<()>,
-) -> Answer<Option<String>> {
-    let url = Url::parse(&row.base_url).map_err(|error| ApiError::bad(error.to_string()))?;
-    let bound = Bound::of(&url).map_err(|error| ApiError::bad(error.to_string()))?;
-    let (vault, id) = (
-        engine.vault().clone(),
-        Engine::key_id(account, &Engine::speech_key(&row.id)),
-    );
-    let kept = blocking(move || {
-        let _turn = turn;
-        vault.put(&id, bound, Secret::new(key.0))
-    })
-    .await?;
-    Ok((kept == Store::Run).then(|| keys::FOR_THIS_RUN.to_owned()))
-}
-
-async fn forget_key(engine: &Engine, account: &AccountId, id: &str) -> Answer<()> {
-    let (vault, id) = (engine.vault().clone(), Engine::key_id(account, &Engine::speech_key(id)));
-    blocking(move || vault.forget(&id)).await?;
-    Ok(())
+/// How the vault names a speech server's key.
+fn key_of(account: &AccountId, id: &str) -> String {
+    Engine::key_id(account, &Engine::speech_key(id))
 }
 
 async fn save(engine: &Engine, account: &AccountId, row: &SpeechEndpointRow) -> Answer<()> {
@@ -263,9 +236,9 @@ async fn add(
     person: Person,
     Given(wanted): Given<Wanted>,
 ) -> Answer<(StatusCode, Json<Value>)> {
-    let key = wanted.key.filter(|key| !key.0.is_empty());
+    let key = wanted.key.filter(|key| !key.is_empty());
     if let Some(key) = &key {
-        check_key(&engine, key).await?;
+        keys::check(&engine, key).await?;
     }
     let base = there(wanted.base_url).ok_or_else(|| ApiError::bad("A speech server needs its address (baseUrl)."))?;
     let url = checked_url(Api::default(), &base)?;
@@ -282,7 +255,7 @@ async fn add(
     save(&engine, &person.account, &row).await?;
     let notice = match key {
         None => None,
-        Some(key) => match save_key(&engine, &person.account, &row, key, turn).await {
+        Some(key) => match keys::save(&engine, key_of(&person.account, &row.id), &row.base_url, key, turn).await {
             Ok(notice) => notice,
             Err(error) => {
                 engine.db().delete_speech_endpoint(&person.account, &row.id)?;
@@ -307,9 +280,9 @@ async fn change(
 ) -> Answer<(StatusCode, Json<Value>)> {
     let turn = engine.changing_keys().await;
     let mut row = found(&engine, &person.account, &id)?;
-    let key = wanted.key.filter(|key| !key.0.is_empty());
+    let key = wanted.key.filter(|key| !key.is_empty());
     if let Some(key) = &key {
-        check_key(&engine, key).await?;
+        keys::check(&engine, key).await?;
     }
     if let Some(name) = &wanted.name {
         row.name = checked_name(name)?;
@@ -332,7 +305,7 @@ async fn change(
         );
         if elsewhere && blocking(move || vault.has(&key_id)).await.is_some() {
             // Before the new address is saved: at no moment do both exist.
-            forget_key(&engine, &person.account, &row.id).await?;
+            keys::forget(&engine, key_of(&person.account, &row.id)).await?;
             if key.is_none() {
                 notice = Some(
                     "The address changed, so its key was forgotten. Enter the key again if the new address needs one."
@@ -343,7 +316,7 @@ async fn change(
     }
     save(&engine, &person.account, &row).await?;
     if let Some(key) = key {
-        notice = save_key(&engine, &person.account, &row, key, turn).await?;
+        notice = keys::save(&engine, key_of(&person.account, &row.id), &row.base_url, key, turn).await?;
     }
     Ok(answer(engine, person.account, row, StatusCode::OK, notice).await)
 }
@@ -351,7 +324,7 @@ async fn change(
 async fn remove(State(engine): State<Engine>, person: Person, Path(id): Path<String>) -> Answer<StatusCode> {
     let _turn = engine.changing_keys().await;
     found(&engine, &person.account, &id)?;
-    forget_key(&engine, &person.account, &id).await?;
+    keys::forget(&engine, key_of(&person.account, &id)).await?;
     let (db, account, gone) = (engine.db().clone(), person.account.clone(), id.clone());
     blocking(move || db.delete_speech_endpoint(&account, &gone)).await?;
     changed(&engine, &person.account, &id);

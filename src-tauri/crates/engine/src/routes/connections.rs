@@ -6,13 +6,12 @@ use db::ConnectionRow;
 use http::StatusCode;
 use policy::{AccountId, Caller, Callers, Condition, random_hex};
 use providers::{Api, Preset};
-use secrets::{Bound, Origin, Secret, Standing, Store};
+use secrets::{Bound, Origin};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::OwnedMutexGuard;
 use url::Url;
 
-use super::keys;
+use super::keys::{self, KeyText};
 use crate::bus::Event;
 use crate::door::{Asker, Given, Person, Table};
 use crate::error::{Answer, ApiError};
@@ -33,11 +32,6 @@ pub fn routes(table: Table) -> Table {
 const NAME_LIMIT: usize = 60;
 const URL_LIMIT: usize = 2048;
 const MODELS_LIMIT: usize = 500;
-
-/// A key on its way in. No `Debug`: it must not be printed.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub(super) struct KeyText(pub(super) String);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -154,32 +148,6 @@ fn checked_format(format: &Value) -> Answer<Option<Value>> {
     Ok(Some(format.clone()))
 }
 
-/// Saves `key` and answers what to tell the person about where it is. The turn ([`Engine::changing_keys`]) ends when it is
-/// saved, also where the asker went away before.
-async fn save_key(
-    engine: &Engine,
-    account: &AccountId,
-    row: &ConnectionRow,
-    key: KeyText,
-    turn: OwnedMutexGuard<()>,
-) -> Answer<Option<String>> {
-    let url = Url::parse(&row.base_url).map_err(|e| ApiError::bad(e.to_string()))?;
-    let bound = Bound::of(&url).map_err(|e| ApiError::bad(e.to_string()))?;
-    let (vault, id) = (engine.vault().clone(), Engine::key_id(account, &row.id));
-    let kept = blocking(move || {
-        let _turn = turn;
-        vault.put(&id, bound, Secret::new(key.0))
-    })
-    .await?;
-    Ok((kept == Store::Run).then(|| keys::FOR_THIS_RUN.to_owned()))
-}
-
-/// Refuses what [`save_key`] would refuse, before anything else is changed.
-pub(super) async fn check_key(engine: &Engine, key: &KeyText) -> Answer<()> {
-    let (vault, key) = (engine.vault().clone(), Secret::new(key.0.clone()));
-    Ok(blocking(move || vault.would_keep(&key)).await?)
-}
-
 fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -191,10 +159,7 @@ fn is_this_machine(url: &Url) -> bool {
 
 fn shown(engine: &Engine, account: &AccountId, row: &ConnectionRow) -> Value {
     let standing = engine.key_standing(account, row);
-    let kept = match &standing {
-        Standing::Ready(store) | Standing::Locked(store) => Some(store.name()),
-        Standing::None | Standing::Elsewhere(..) => None,
-    };
+    let kept = keys::place(&standing);
     json!({
         "id": row.id, "name": row.name, "api": row.api, "baseUrl": row.base_url, "models": row.models,
         "hasKey": kept.is_some(),
@@ -203,7 +168,7 @@ fn shown(engine: &Engine, account: &AccountId, row: &ConnectionRow) -> Value {
         "keyTrouble": keys::trouble(&standing),
         "local": Url::parse(&row.base_url).is_ok_and(|url| providers::is_local(&url)),
         "preset": row.preset, "promptFormat": row.prompt_format,
-        "finalUrl": engine.endpoint(account, row).ok().map(|endpoint| endpoint.final_url(None)),
+        "finalUrl": Engine::address(row).ok().map(|endpoint| endpoint.final_url(None)),
     })
 }
 
@@ -275,7 +240,7 @@ async fn add(
         (None, None) => Api::default(),
     };
     if let Some(key) = &wanted.key {
-        check_key(&engine, key).await?;
+        keys::check(&engine, key).await?;
     }
     let base = wanted
         .base_url
@@ -302,7 +267,15 @@ async fn add(
     blocking(move || db.put_connection(&account, &new)).await?;
     let notice = match wanted.key {
         None => None,
-        Some(key) => match save_key(&engine, &person.account, &row, key, turn).await {
+        Some(key) => match keys::save(
+            &engine,
+            Engine::key_id(&person.account, &row.id),
+            &row.base_url,
+            key,
+            turn,
+        )
+        .await
+        {
             Ok(notice) => notice,
             Err(error) => {
                 engine.db().delete_connection(&person.account, &row.id)?;
@@ -318,12 +291,6 @@ fn found(engine: &Engine, account: &AccountId, id: &str) -> Answer<ConnectionRow
         .db()
         .connection(account, id)?
         .ok_or_else(|| ApiError::missing("There is no such connection."))
-}
-
-/// Forgets the key and answers what to tell the person where it could not be removed yet.
-async fn forget(engine: &Engine, account: &AccountId, id: &str) -> Answer<Option<String>> {
-    let (vault, id) = (engine.vault().clone(), Engine::key_id(account, id));
-    Ok(blocking(move || vault.forget(&id)).await?)
 }
 
 async fn change(
@@ -346,7 +313,7 @@ async fn change(
         row.prompt_format = checked_format(format)?;
     }
     if let Some(key) = &wanted.key {
-        check_key(&engine, key).await?;
+        keys::check(&engine, key).await?;
     }
     if let Some(name) = &wanted.name {
         row.name = checked_name(name)?;
@@ -367,7 +334,7 @@ async fn change(
             let vault = engine.vault().clone();
             if blocking(move || vault.has(&id)).await.is_some() {
                 // Before the new address is saved: at no moment do both exist.
-                forget(&engine, &person.account, &row.id).await?;
+                keys::forget(&engine, Engine::key_id(&person.account, &row.id)).await?;
                 if wanted.key.is_none() {
                     notice = Some("The address changed, so its key was forgotten. Enter the key again if the new address needs one.".into());
                 }
@@ -377,7 +344,14 @@ async fn change(
     let (db, account, new) = (engine.db().clone(), person.account.clone(), row.clone());
     blocking(move || db.put_connection(&account, &new)).await?;
     if let Some(key) = wanted.key {
-        notice = save_key(&engine, &person.account, &row, key, turn).await?;
+        notice = keys::save(
+            &engine,
+            Engine::key_id(&person.account, &row.id),
+            &row.base_url,
+            key,
+            turn,
+        )
+        .await?;
     }
     saved(engine, person.account, row, StatusCode::OK, notice).await
 }
@@ -385,7 +359,7 @@ async fn change(
 async fn remove(State(engine): State<Engine>, person: Person, Path(id): Path<String>) -> Answer<StatusCode> {
     let _turn = engine.changing_keys().await;
     found(&engine, &person.account, &id)?;
-    forget(&engine, &person.account, &id).await?;
+    keys::forget(&engine, Engine::key_id(&person.account, &id)).await?;
     let (db, account, gone) = (engine.db().clone(), person.account.clone(), id.clone());
     blocking(move || db.delete_connection(&account, &gone)).await?;
     engine.models_changed(&person.account);
@@ -411,7 +385,14 @@ async fn put_key(
 ) -> Answer<(StatusCode, Json<Value>)> {
     let turn = engine.changing_keys().await;
     let row = found(&engine, &person.account, &id)?;
-    let notice = save_key(&engine, &person.account, &row, body.key, turn).await?;
+    let notice = keys::save(
+        &engine,
+        Engine::key_id(&person.account, &row.id),
+        &row.base_url,
+        body.key,
+        turn,
+    )
+    .await?;
     saved(engine, person.account, row, StatusCode::OK, notice).await
 }
 
@@ -422,7 +403,7 @@ async fn delete_key(
 ) -> Answer<(StatusCode, Json<Value>)> {
     let _turn = engine.changing_keys().await;
     let row = found(&engine, &person.account, &id)?;
-    let notice = forget(&engine, &person.account, &id).await?;
+    let notice = keys::forget(&engine, Engine::key_id(&person.account, &id)).await?;
     saved(engine, person.account, row, StatusCode::OK, notice).await
 }
 

@@ -3,9 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use policy::{Callers, Condition};
-use secrets::{KeyStatus, Secret, Standing, Store};
+use secrets::{Bound, KeyStatus, Secret, Standing, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::OwnedMutexGuard;
+use url::Url;
 
 use crate::bus::Event;
 use crate::door::{Given, Person, Table};
@@ -13,7 +15,7 @@ use crate::error::{Answer, ApiError};
 use crate::{Engine, blocking};
 
 /// What is said whenever a key was kept in memory only.
-pub(super) const FOR_THIS_RUN: &str = "This key is kept until Chrysalis ends and not saved. Where keys are kept can be \
+const FOR_THIS_RUN: &str = "This key is kept until Chrysalis ends and not saved. Where keys are kept can be \
                                        changed in Settings, Models.";
 
 /// Longest passphrase, in bytes; what is longer was pasted by mistake.
@@ -43,6 +45,57 @@ pub(crate) fn trouble(standing: &Standing) -> Option<String> {
             "The saved key is for {bound} and is not sent to this address. Enter the key again."
         )),
     }
+}
+
+/// A key on its way in. No `Debug`: it must not be printed.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct KeyText(String);
+
+impl KeyText {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The place of a key, where there is one for this address.
+pub(super) fn place(standing: &Standing) -> Option<&'static str> {
+    match standing {
+        Standing::Ready(store) | Standing::Locked(store) => Some(store.name()),
+        Standing::None | Standing::Elsewhere(..) => None,
+    }
+}
+
+/// Refuses what [`save`] would refuse, before anything else is changed.
+pub(super) async fn check(engine: &Engine, key: &KeyText) -> Answer<()> {
+    let (vault, key) = (engine.vault().clone(), Secret::new(key.0.clone()));
+    Ok(blocking(move || vault.would_keep(&key)).await?)
+}
+
+/// Saves `key` under `id` for `address` and answers what to tell the person about where it is. The turn
+/// ([`Engine::changing_keys`]) ends when it is saved, also where the asker went away before.
+pub(super) async fn save(
+    engine: &Engine,
+    id: String,
+    address: &str,
+    key: KeyText,
+    turn: OwnedMutexGuard<()>,
+) -> Answer<Option<String>> {
+    let url = Url::parse(address).map_err(|e| ApiError::bad(e.to_string()))?;
+    let bound = Bound::of(&url).map_err(|e| ApiError::bad(e.to_string()))?;
+    let vault = engine.vault().clone();
+    let kept = blocking(move || {
+        let _turn = turn;
+        vault.put(&id, bound, Secret::new(key.0))
+    })
+    .await?;
+    Ok((kept == Store::Run).then(|| FOR_THIS_RUN.to_owned()))
+}
+
+/// Forgets the key under `id` and answers what to tell the person where it could not be removed yet.
+pub(super) async fn forget(engine: &Engine, id: String) -> Answer<Option<String>> {
+    let vault = engine.vault().clone();
+    Ok(blocking(move || vault.forget(&id)).await?)
 }
 
 /// A passphrase on its way in. No `Debug`: it must not be printed.

@@ -9,11 +9,11 @@ use providers::Endpoint;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::Engine;
 use crate::door::{Asked, Asker, Context, Table};
 use crate::error::Answer;
 use crate::models::{DEMO, Listed};
 use crate::spend::PriceBook;
-use crate::{Engine, blocking};
 
 pub fn routes(table: Table) -> Table {
     table.route("GET", "/v1/models", Callers::PERSON_OR_APP, Condition::Always, list)
@@ -69,15 +69,10 @@ async fn list(
     let allowed = engine.allowed_models(&asker.account, app)?;
     let book = engine.price_book(&asker.account)?;
     let rows = engine.db().connections(&asker.account)?;
-    let (of, account) = (engine.clone(), asker.account.clone());
-    // An endpoint has its key with it, and asking for a key may take a while.
-    let endpoints: HashMap<String, Endpoint> = blocking(move || {
-        let made = rows
-            .into_iter()
-            .filter_map(|row| Some((row.id.clone(), of.endpoint(&account, &row).ok()?)));
-        made.collect()
-    })
-    .await;
+    let endpoints: HashMap<String, Endpoint> = rows
+        .into_iter()
+        .filter_map(|row| Some((row.id.clone(), Engine::address(&row).ok()?)))
+        .collect();
     let listed: Vec<Listed> = listed
         .into_iter()
         .filter(|model| model.info.chat != Some(false) && allowed.includes(&model.reference()))

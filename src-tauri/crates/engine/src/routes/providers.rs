@@ -82,7 +82,7 @@ async fn say_hello(
         .db()
         .connection(&person.account, &id)?
         .ok_or_else(|| ApiError::missing("There is no such connection."))?;
-    let endpoint = engine.endpoint(&person.account, &row).ok();
+    let endpoint = Engine::address(&row).ok();
     let url = |model: Option<&str>| endpoint.as_ref().map(|endpoint| endpoint.final_url(model));
     let model = match hello.model.filter(|model| !model.is_empty()) {
         Some(model) => model.strip_prefix(&format!("{id}/")).unwrap_or(&model).to_owned(),
